@@ -1,0 +1,169 @@
+"""The command `minimind`. Its options are the fields of typed dataclasses; there is no second list of them.
+
+minimind pretrain --preset lesson --hidden_size 96
+minimind generate --from_weight pretrain --prompt "One day,"
+minimind tokenizer train --recipe world-800 --save_dir my-tokenizer
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from jsonargparse import ArgumentParser
+
+from minimind.config import PRESETS, RunConfig, preset
+
+PresetName = Literal["lab", "lesson"]
+assert set(PRESETS) == set(PresetName.__args__)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """How to continue a prompt with a trained model.
+
+    Args:
+        prompt: the beginning of the text; empty starts from nothing.
+        from_weight: a name in save_dir, or a folder of weights.
+        save_dir: where weights are looked for by name.
+        max_new_tokens: at most so many tokens are added.
+        temperature: 0 takes the likeliest token every time; 1 samples from the model's own distribution.
+        samples: how many continuations to write.
+        seed: of the sampling.
+        device: 'cpu', 'cuda', 'mps', or 'auto' for the best of them.
+    """
+
+    prompt: str = ""
+    from_weight: str = "pretrain"
+    save_dir: str = "out"
+    max_new_tokens: int = 100
+    temperature: float = 0.7
+    samples: int = 1
+    seed: int = 0
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How to train a tokenizer.
+
+    Args:
+        save_dir: new folder for it.
+        recipe: a shipped tokenizer to make again, byte for byte; or 'file' to learn from data_path.
+        data_path: with recipe 'file': the .jsonl or .txt file to learn from.
+        vocab_size: with recipe 'file': entries of the vocabulary.
+    """
+
+    save_dir: str
+    recipe: Literal["world-800", "minimind-6400", "file"] = "world-800"
+    data_path: str = ""
+    vocab_size: int = 6400
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status. An error for a person is one sentence and status 1."""
+    arguments = _parser().parse_args(argv, defaults=False)
+    command: str = arguments.subcommand
+    given = arguments[command]
+    if command == "tokenizer":
+        command, given = "tokenizer train", given[given.subcommand]
+    try:
+        _COMMANDS[command](given.as_dict())
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"minimind {command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"minimind {command}: interrupted.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="minimind", description="Train a small language model and use it.")
+    commands = parser.add_subcommands()
+
+    pretrain = _command("minimind pretrain", "Teach a model to continue text.")
+    pretrain.add_argument(
+        "--preset", type=PresetName, default="lesson", help="where the defaults come from; those below are lesson's"
+    )
+    pretrain.add_argument("--config", type=str, default="", help="a TOML file with fields to set over the preset")
+    pretrain.add_class_arguments(RunConfig)
+    commands.add_subcommand("pretrain", pretrain, help="teach a model to continue text")
+
+    generate = _command("minimind generate", "Continue a prompt with a trained model.")
+    generate.add_class_arguments(GenerateConfig)
+    commands.add_subcommand("generate", generate, help="continue a prompt with a trained model")
+
+    train_tokenizer = _command("minimind tokenizer train", "Learn a vocabulary from text.")
+    train_tokenizer.add_class_arguments(TokenizerConfig)
+    tokenizer = _command("minimind tokenizer", "Tokenizers.")
+    commands.add_subcommand("tokenizer", tokenizer, help="train a tokenizer")
+    tokenizer.add_subcommands().add_subcommand("train", train_tokenizer, help="learn a vocabulary from text")
+    return parser
+
+
+def _command(name: str, description: str) -> ArgumentParser:
+    # One line of usage: the full list of options would bury an error message below it.
+    return ArgumentParser(prog=name, usage=f"{name} [options]", description=description)
+
+
+def _pretrain(given: dict[str, Any]) -> None:
+    from minimind.train.pretrain import pretrain
+
+    run = preset(given.pop("preset", "lesson"))
+    if config := given.pop("config", ""):
+        run = run.merged_with_toml(Path(config))
+    pretrain(run.replace(**given), show_bar=sys.stderr.isatty() or "ipykernel" in sys.modules)
+
+
+def _generate(given: dict[str, Any]) -> None:
+    from transformers import AutoTokenizer
+
+    from minimind.model.hub import find_weights, load_weights
+    from minimind.serve.generate import continue_prompts
+    from minimind.train.pretrain import resolve_device
+
+    config = GenerateConfig(**given)
+    if config.samples < 1:
+        raise ValueError(f"samples={config.samples} must be at least 1.")
+    device = resolve_device(config.device)
+    folder = find_weights(config.from_weight, config.save_dir)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = load_weights(folder, tokenizer=tokenizer)
+    model.to(device)  # type: ignore[arg-type]
+    texts = continue_prompts(
+        model, tokenizer, [config.prompt] * config.samples, config.max_new_tokens, config.temperature, config.seed
+    )
+    print("\n\n".join(texts))
+
+
+def _train_tokenizer(given: dict[str, Any]) -> None:
+    from minimind.data.jsonl import read_texts
+    from minimind.tokenizer import SHIPPED_VOCAB_SIZES, shipped_training_texts, train_tokenizer
+
+    config = TokenizerConfig(**given)
+    folder = Path(config.save_dir)
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"save_dir={config.save_dir!r} is not empty; a new tokenizer needs a new folder.")
+    if config.recipe == "file":
+        if not config.data_path:
+            raise ValueError("recipe='file' needs --data_path: the .jsonl or .txt file to learn from.")
+        tokenizer = train_tokenizer(read_texts(config.data_path).rows, config.vocab_size)
+    else:
+        unused = {"data_path", "vocab_size"} & given.keys()
+        if unused:
+            raise ValueError(f"{sorted(unused)[0]} has no effect with recipe={config.recipe!r}; add --recipe file.")
+        tokenizer = train_tokenizer(shipped_training_texts(config.recipe), SHIPPED_VOCAB_SIZES[config.recipe])
+    tokenizer.save_pretrained(folder)
+    print(f"tokenizer of {len(tokenizer):,} entries in {folder}")
+
+
+_COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "pretrain": _pretrain,
+    "generate": _generate,
+    "tokenizer train": _train_tokenizer,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

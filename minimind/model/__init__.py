@@ -1,0 +1,1 @@
+"""ids -> logits: the transformer that every lesson, lab and run shares."""

@@ -1,0 +1,1 @@
+"""weights -> text: generating from a trained model."""

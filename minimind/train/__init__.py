@@ -1,0 +1,1 @@
+"""Batches -> updates: one step, the loop around it, and what it saves."""

@@ -1,0 +1,242 @@
+"""Pretraining, from a `RunConfig` to weights on disk: what `minimind pretrain` runs, and what a notebook may call."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from minimind import evaluate
+from minimind.config import RunConfig
+from minimind.data.sources import PretrainData, pretrain_data
+from minimind.evaluate import world_prompts
+from minimind.model.hub import find_weights, load_weights, save_weights
+from minimind.model.transformer import MiniMindForCausalLM
+from minimind.objectives.next_token import NextToken
+from minimind.serve.generate import continue_prompts
+from minimind.tokenizer import load_tokenizer
+from minimind.trace.events import Emit, no_op
+from minimind.train.checkpoint import commit
+from minimind.train.loop import LoopPlan, StepMetrics, train
+from minimind.train.optim import Optimizers, adamw, muon_and_adamw
+from minimind.train.report import MetricsFile, Progress, Say
+from minimind.train.resume import Resume, find_resume, set_aside
+from minimind.train.schedule import warmup_cosine
+from minimind.train.state import capture, restore, sha256_of
+from minimind.train.step import TrainState
+
+SMALL_MODEL_PARAMETERS = 500_000
+"""Below this a second CPU thread costs more than it brings (measured: 0.16M parameters, 1.7 times slower)."""
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """What a run leaves behind.
+
+    Attributes:
+        weights: folder of weights, for the next stage.
+        checkpoint: newest resume state.
+        last: numbers of the last update; None when the resumed run had none left to make.
+        validation_loss: after the last update, in nats per token; None without held-out documents.
+        before: what the world's checker said of samples before training; None off the small world.
+        after: the same after training.
+    """
+
+    weights: Path
+    checkpoint: Path
+    last: StepMetrics | None
+    validation_loss: float | None
+    before: evaluate.WorldScore | None
+    after: evaluate.WorldScore | None
+
+
+def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit = no_op) -> PretrainResult:
+    """Trains as `run` says, and says what it does.
+
+    Args:
+        run: every setting.
+        say: takes each line of output.
+        show_bar: whether to draw a progress bar.
+        emit: listens to every training step.
+
+    Raises:
+        ValueError: a setting, a file or a checkpoint that does not fit; the message says what to do.
+        NonFiniteError: training diverged.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("pretraining runs in one process here; start it without torchrun.")
+    device = resolve_device(run.device)
+    autocast = make_autocast(run.dtype, device)
+    tokenizer = load_tokenizer(run.tokenizer)
+    data = pretrain_data(run, tokenizer)
+    resume = find_resume(run)
+
+    torch.manual_seed(run.seed)
+    model = _make_model(run, tokenizer)
+    model.train()
+    model.to(device)  # type: ignore[arg-type]  # the library's signature loses nn.Module.to's
+    parameters = sum(p.numel() for p in model.parameters())
+    if device.type == "cpu":
+        torch.set_num_threads(run.threads or (1 if parameters < SMALL_MODEL_PARAMETERS else _cores()))
+
+    total_steps = run.max_steps or run.epochs * data.train.batches_per_epoch()
+    warmup_steps = min(run.warmup_steps, total_steps - 1)
+    state = TrainState(
+        model=model,
+        optimizers=make_optimizers(run, model),
+        schedule=warmup_cosine(total_steps, warmup_steps),
+        grad_clip=run.grad_clip,
+        autocast=autocast,
+    )
+    identity = {
+        "config": sha256_of(model.config.to_diff_dict()),
+        "data": data.train.fingerprint(),
+        "tokenizer": sha256_of(tokenizer.get_vocab()),
+    }
+    say(f"model      {parameters:,} parameters on {device} in {run.dtype}")
+    say(f"data       {data.description}")
+    if resume is not None:
+        for line in resume.notes:
+            say(line)
+        restore(state, data.train, resume.snapshot)
+    else:
+        for line in set_aside(run):
+            say(line)
+    return _train(run, tokenizer, data, state, total_steps, identity, resume, say, show_bar, emit)
+
+
+def _train(
+    run: RunConfig,
+    tokenizer: PreTrainedTokenizerFast,
+    data: PretrainData,
+    state: TrainState,
+    total_steps: int,
+    identity: dict[str, str],
+    resume: Resume | None,
+    say: Say,
+    show_bar: bool,
+    emit: Emit,
+) -> PretrainResult:
+    model = state.model
+    assert isinstance(model, MiniMindForCausalLM)
+    device = next(model.parameters()).device
+    folder = Path(run.checkpoint_dir) / run.save_weight
+    on_world = run.data_path == "world" and run.samples > 0
+    before = _samples(run, model, tokenizer, "before", say) if run.samples else None
+
+    metrics = MetricsFile(folder / "metrics.jsonl", state.step)
+    progress = Progress(total_steps, state.step, metrics, run.log_interval, show_bar)
+    validation_loss: float | None = None
+    checkpoint = resume.path if resume is not None else folder
+
+    def on_validate(step: int) -> None:
+        nonlocal validation_loss
+        if data.validation is not None:
+            validation_loss = evaluate.mean_loss(model, data.validation, NextToken(), device)
+            metrics.write(step=step, validation_loss=validation_loss)
+            progress.say(f"step {step:<6d} validation loss {validation_loss:.3f}")
+
+    def on_save(step: int) -> str:
+        nonlocal checkpoint
+        checkpoint = commit(folder, capture(state, data.train, asdict(run), identity), run.keep_checkpoints)
+        return str(checkpoint)
+
+    try:
+        plan = LoopPlan(total_steps, run.accumulation_steps, run.log_interval, run.eval_interval, run.save_interval)
+        train(
+            state,
+            data.train,
+            NextToken(),
+            plan,
+            on_metrics=progress.update,
+            on_validate=on_validate,
+            on_save=on_save,
+            emit=emit,
+        )
+    finally:
+        progress.close()
+    last = progress.last
+    if last is not None:
+        say(f"trained    {state.step:,} steps, {state.tokens:,} tokens, loss {last.loss:.3f}")
+    after = _samples(run, model, tokenizer, "after", say) if run.samples else None
+    weights = save_weights(model, tokenizer, Path(run.save_dir) / run.save_weight)
+    say(f"weights    {weights}   (a later stage or `minimind generate` loads these)")
+    say(f"checkpoint {checkpoint}   (an interrupted run continues from here: --from_resume 1)")
+    return PretrainResult(
+        weights, checkpoint, last, validation_loss, before if on_world else None, after if on_world else None
+    )
+
+
+def _samples(
+    run: RunConfig, model: MiniMindForCausalLM, tokenizer: PreTrainedTokenizerFast, when: str, say: Say
+) -> evaluate.WorldScore | None:
+    """Prints a few continuations; on the small world also how many sentences of a larger number are valid."""
+    on_world = run.data_path == "world"
+    prompts = world_prompts(64) if on_world else [""] * run.samples
+    texts = continue_prompts(model, tokenizer, prompts, max_new_tokens=120 if on_world else 64, seed=run.seed)
+    say(f"samples {when} training:")
+    step = max(1, len(texts) // run.samples)
+    for text in texts[::step][: run.samples]:
+        say("  | " + " ".join(text.split())[:160])
+    if not on_world:
+        return None
+    score = evaluate.score_world_texts(texts)
+    say(f"  {score}")
+    return score
+
+
+def _make_model(run: RunConfig, tokenizer: PreTrainedTokenizerFast) -> MiniMindForCausalLM:
+    config = run.model_config(len(tokenizer))
+    if run.from_weight == "none":
+        return MiniMindForCausalLM(config)
+    return load_weights(find_weights(run.from_weight, run.save_dir), expected=config, tokenizer=tokenizer)
+
+
+def make_optimizers(run: RunConfig, model: MiniMindForCausalLM) -> Optimizers:
+    """The optimizers that a run names, over all parameters of the model."""
+    betas = (run.beta1, run.beta2)
+    if run.optimizer == "adamw":
+        return adamw(model, run.learning_rate, run.weight_decay, betas)
+    return muon_and_adamw(model, run.learning_rate, run.muon_learning_rate, run.weight_decay, betas)
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device that `--device` means.
+
+    Raises:
+        ValueError: no such device, or not on this machine; the message lists those that are.
+    """
+    there = ["cpu"]
+    if torch.backends.mps.is_available():
+        there.insert(0, "mps")
+    if torch.cuda.is_available():
+        there.insert(0, "cuda")
+    if name == "auto":
+        return torch.device(there[0])
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name!r} is not a device; this machine has {', '.join(there)}.") from error
+    if device.type not in there:
+        raise ValueError(f"device={name!r} is not on this machine, which has {', '.join(there)}.")
+    return device
+
+
+def make_autocast(dtype: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
+    """The context of each forward pass: none for float32, torch's autocast for bfloat16.
+
+    Raises:
+        ValueError: this device cannot compute in bfloat16.
+    """
+    if dtype == "float32":
+        return nullcontext
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise ValueError(f"dtype={dtype!r}: this GPU has no bfloat16 instructions; use --dtype float32.")
+    return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
