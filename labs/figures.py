@@ -6,6 +6,7 @@ gradient are orange, what moves the parameters is green.
 
 import re
 from collections.abc import Sequence
+from typing import cast
 
 import matplotlib as mpl
 import numpy as np
@@ -47,8 +48,8 @@ def draw_step(record: Record, step: int = -1) -> Figure:
             x=0.02,
             ha="left",
         )
-        upper, lower = figure.subfigures(2, 1, height_ratios=[1.0, 1.45])
-        left, right = lower.subfigures(1, 2, width_ratios=[2.1, 1.0])
+        upper, lower = cast(Sequence[SubFigure], figure.subfigures(2, 1, height_ratios=[1.0, 1.45]))
+        left, right = cast(Sequence[SubFigure], lower.subfigures(1, 2, width_ratios=[2.1, 1.0]))
         _draw_flow(upper.subplots(), record, chosen)
         _draw_movement(left, chosen)
         _draw_curves(right, record.steps, chosen)
@@ -56,7 +57,7 @@ def draw_step(record: Record, step: int = -1) -> Figure:
 
 
 def _draw_flow(axes: Axes, record: Record, step: StepRecord) -> None:
-    axes.set_xlim(0, 100)
+    axes.set_xlim(-0.3, 100.3)  # room for the outer edges of the first and the last box
     axes.set_ylim(0, 40)
     axes.axis("off")
 
@@ -70,7 +71,7 @@ def _draw_flow(axes: Axes, record: Record, step: StepRecord) -> None:
     forward = [
         ("input_ids", shape("input_ids"), DATA),
         ("embedding", shape("model.embed_tokens"), MODEL),
-        (f"{layers} blocks" if layers else "model", shape("model.layers.0"), MODEL),
+        (f"{layers} block{'s' if layers > 1 else ''}" if layers else "model", shape("model.layers.0"), MODEL),
         ("final norm", shape("model.norm"), MODEL),
         ("logits", shape("logits"), MODEL),
         ("loss", f"{step.loss:.4f}", LOSS),
@@ -154,7 +155,11 @@ def _draw_movement(figure: SubFigure, step: StepRecord) -> None:
                         column, row, f"{values[row, column]:.1e}", ha="center", va="center", fontsize=8,
                         color="white" if dark else INK,
                     )  # fmt: skip
-    axes.set_xticks(range(len(columns)), ["outside\nthe blocks", *(f"block {layer}" for layer in sorted(layers))])
+    if len(columns) <= 7:
+        axes.set_xticks(range(len(columns)), ["outside\nthe blocks", *(f"block {layer}" for layer in sorted(layers))])
+    else:  # too narrow for words
+        axes.set_xticks(range(len(columns)), ["", *(str(layer) for layer in sorted(layers))])
+        axes.set_xlabel("block (first column: outside the blocks)")
     axes.set_yticks(range(len(kinds)), kinds)
     axes.set_title("Where the parameters moved (rms change of an entry)", loc="left", fontweight="bold")
     axes.tick_params(length=0)
@@ -180,7 +185,8 @@ def _draw_curves(figure: SubFigure, steps: Sequence[StepRecord], chosen: StepRec
     lower.set_title("Gradient norm", loc="left", fontweight="bold")
     lower.set_xlabel("update")
     lower.legend(frameon=False, fontsize=8)
-    lower.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+    lower.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)  # a single step has a width too
+    lower.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True, min_n_ticks=1))
     for axes in (upper, lower):
         axes.axvline(chosen.step, color=FAINT, linewidth=0.8, linestyle=":")
         axes.grid(axis="y", color="#e5e7eb", linewidth=0.8)

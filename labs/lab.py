@@ -58,7 +58,8 @@ def command_line(
     lab = run.__module__.rsplit(".", 1)[-1]
     if lab == "__main__":
         lab = Path(sys.argv[0]).stem
-    parser = ArgumentParser(prog=lab, usage=f"{lab}.py [options]", description=run.__doc__)
+    summary = (run.__doc__ or "").split("\n\n")[0]  # the rest of it describes the options, and stands beside them
+    parser = ArgumentParser(prog=lab, usage=f"{lab}.py [options]", description=summary)
     parser.add_function_arguments(run, skip=set(not_options))
     parser.add_argument("--json", type=str, default="", help="write the record to this file")
     parser.add_argument("--plot", type=str, default="", help="draw the figure into this .png, .svg or .pdf file")

@@ -3,8 +3,25 @@
 config -> tokenizer -> data -> model -> objectives -> train -> evaluate, with `trace` listening to all of it.
 """
 
-from minimind.config import MiniMindConfig, RunConfig
-from minimind.model.transformer import MiniMindForCausalLM
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minimind.config import MiniMindConfig, RunConfig
+    from minimind.model.transformer import MiniMindForCausalLM
 
 __all__ = ["MiniMindConfig", "MiniMindForCausalLM", "RunConfig"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "MiniMindConfig": "minimind.config",
+    "MiniMindForCausalLM": "minimind.model.transformer",
+    "RunConfig": "minimind.config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the model only when it is asked for: `minimind.trace` needs torch and not transformers."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'minimind' has no attribute {name!r}; it has {', '.join(__all__)}.")
+    return getattr(import_module(_HOMES[name]), name)

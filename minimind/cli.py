@@ -118,10 +118,9 @@ def _pretrain(given: dict[str, Any]) -> None:
 
 
 def _generate(given: dict[str, Any]) -> None:
-    from transformers import AutoTokenizer
-
     from minimind.model.hub import find_weights, load_weights
     from minimind.serve.generate import continue_prompts
+    from minimind.tokenizer import load_tokenizer
     from minimind.train.pretrain import resolve_device
 
     config = GenerateConfig(**given)
@@ -129,7 +128,7 @@ def _generate(given: dict[str, Any]) -> None:
         raise ValueError(f"samples={config.samples} must be at least 1.")
     device = resolve_device(config.device)
     folder = find_weights(config.from_weight, config.save_dir)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
     model = load_weights(folder, tokenizer=tokenizer)
     model.to(device)  # type: ignore[arg-type]
     texts = continue_prompts(

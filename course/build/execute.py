@@ -7,6 +7,7 @@ import copy
 import math
 import os
 import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -160,8 +161,12 @@ def clean_outputs(cell: NotebookNode) -> None:
 
 
 def _relative(text: str) -> str:
-    """Shorten paths below the repository and the home folder."""
-    return text.replace(f"{ROOT}{os.sep}", "").replace(str(Path.home()), "~")
+    """Shorten paths below the repository, the Python installation and the home folder."""
+    text = text.replace(f"{ROOT}{os.sep}", "")
+    for folder, short in ((sys.prefix, "<python>"), (str(Path.home()), "~")):
+        if folder != os.sep:
+            text = text.replace(folder, short)
+    return text
 
 
 def execute(notebook: NotebookNode, folder: Path, cell_timeout_s: float = 600) -> NotebookNode:

@@ -20,6 +20,8 @@ WAITING = "Answer the prediction above; the result then appears here."
 RIGHT_WITHIN = 0.01  # a float predicted within 1 % is right: nobody predicts the fourth digit
 CLOSE_WITHIN = 0.25
 
+SHORT_CHARACTERS = 60
+
 
 class Prediction(Silent):
     """One question, its committed answer, and the results that wait for it."""
@@ -96,7 +98,11 @@ class Prediction(Silent):
     def _close(self, answer: Answer) -> None:
         self.button.disabled = True
         self.input.disabled = True
-        tell(self.feedback, "open", f"Committed: {self.say(answer)}. Run the next cell to see what happens.")
+        tell(
+            self.feedback,
+            "open",
+            f"Committed: {self.say(answer)}. The result is below; run its cell if it is not there yet.",
+        )
 
     def reveal(self, result: Any, *, answer: Any) -> None:
         """Shows a result beside the prediction, once there is one.
@@ -132,8 +138,8 @@ class Prediction(Silent):
         assert predicted is not None
         who = "The unattended run" if unattended() else "You"
         return (
-            f"{who} predicted {self.say(predicted)}; the run gave {self.say(given)}: "
-            f"**{self.verdict(predicted, given)}**."
+            f"{who} predicted {self.say(predicted)}; the run gave "
+            f"{'the same' if predicted == given else self.say(given)}: **{self.verdict(predicted, given)}**."
         )
 
     def _fill(self, area: Any, result: Any, answer: Any) -> None:
@@ -195,8 +201,10 @@ class ChoicePrediction(Prediction):
         return f"**Predict.** {self.question}\n\n{lettered(self.options)}"
 
     def say(self, answer: Answer) -> str:
-        """Letter and text of the option."""
-        return f"**{letter(self.options.index(str(answer)))}** ({answer})"
+        """The letter of the option, and its text where that is short."""
+        option = str(answer)
+        name = f"**{letter(self.options.index(option))}**"
+        return f"{name} ({option})" if len(option) <= SHORT_CHARACTERS else name
 
     def verdict(self, predicted: Answer, answer: Answer) -> str:
         """Right or different."""

@@ -17,7 +17,7 @@ TABLE_PARAMETERS = 5
 FIGURE_PARAMETERS = 24
 
 
-def flow(record: "Record") -> None:
+def flow(record: "Record", step: int = -1) -> None:
     """Displays the recorded step as a flow from text to moved parameters, and prints the numbers in the
     figure.
 
@@ -27,15 +27,15 @@ def flow(record: "Record") -> None:
     _require_steps(record)
     from labs.figures import draw_step
 
-    show_figure(draw_step(record), plain="flow of one training step")
-    step = record.steps[0]
-    moved, parameter = _by_movement(step)[0]
+    show_figure(draw_step(record, step), plain="flow of one training step")
+    shown = record.steps[step]
+    moved, parameter = _by_movement(shown)[0]
     for name, shape in record.shapes.items():
         print(f"{name}.shape = {tuple(shape)}")
-    print(f"loss = {number(step.loss)}")
-    print(f"learning_rate = {number(step.learning_rate)}")
-    print(f"grad_norm_before_clip = {number(step.grad_norm_before_clip)}")
-    print(f"grad_norm_after_clip = {number(step.grad_norm_after_clip)}")
+    print(f"loss = {number(shown.loss)}")
+    print(f"learning_rate = {number(shown.learning_rate)}")
+    print(f"grad_norm_before_clip = {number(shown.grad_norm_before_clip)}")
+    print(f"grad_norm_after_clip = {number(shown.grad_norm_after_clip)}")
     print(f"moved most: {moved} (delta_rms = {number(parameter.delta_rms)})")
 
 
@@ -52,7 +52,7 @@ class Scrubber:
             value=1, min=1, max=max(total, 2), description="Step", disabled=total == 1, readout=False
         )
         self.table = widgets.HTMLMath()
-        self.picture = widgets.Image(format="png", width=560)
+        self.picture = widgets.Image(format="png", width=400)
         self.box = container("scrub", widgets.HBox([self.slider, self.label]), widgets.HBox([self.table, self.picture]))
         self.slider.observe(lambda change: self.go_to(change["new"]), names="value")
         self.go_to(1)
@@ -71,9 +71,10 @@ class Scrubber:
 
 
 def scrub(record: "Record") -> None:
-    """Displays a step scrubber: a slider (the left and right arrow keys move it), and for each step what it measured and moved.
+    """Displays a step scrubber: a slider over the steps, and for each what it measured and moved.
 
-    In an unattended run, and wherever no kernel runs, a table over all steps stands in its place.
+    The left and right arrow keys move the slider. In an unattended run, and wherever no kernel runs, a table over
+    all steps stands in its place.
 
     Raises:
         ValueError: The record has no steps.
@@ -147,7 +148,7 @@ def draw_movement(record: "Record", position: int) -> "Figure":
         kept = {name for name, _ in _by_movement(step)[:FIGURE_PARAMETERS]}
         names = [name for name in names if name in kept]
     most = _by_movement(step)[0][0]
-    figure = Figure(figsize=(5.8, 0.9 + 0.19 * len(names)), layout="constrained")
+    figure = Figure(figsize=(5.0, 0.9 + 0.19 * len(names)), layout="constrained")
     axes = figure.subplots()
     axes.barh(
         [name.removeprefix("model.").removesuffix(".weight") for name in names],

@@ -29,7 +29,8 @@ STYLE_SHEET = f"""<style>
   overflow: visible; color: var(--jp-content-font-color1, inherit); }}
 .course-quiz {{ border-left-style: double; border-left-width: 6px; }}
 .course-exercise {{ border-left-color: {ORANGE}; }}
-.course-scrub {{ border-left-color: {GREY}; max-width: none; }}
+.course-scrub {{ border-left-color: {GREY}; }}
+.course-scrub, .course-reveal {{ max-width: none; }}
 .course-kit .widget-html, .course-kit .widget-htmlmath {{ height: auto; overflow: visible; }}
 .course-kit .widget-html-content, .course-kit .widget-htmlmath-content {{ line-height: 1.5;
   font-size: var(--jp-content-font-size1, 14px); white-space: normal; overflow: visible; }}
@@ -41,15 +42,15 @@ STYLE_SHEET = f"""<style>
   color: inherit; font-family: var(--jp-code-font-family, monospace); font-size: 0.92em; }}
 .course-kit pre code {{ display: block; padding: 6px 8px; line-height: 1.35; white-space: pre; overflow-x:
 auto; }} .course-kit table {{ border-collapse: collapse; margin: 4px 0; }}
-.course-kit th, .course-kit td {{ padding: 2px 10px; border-bottom: 1px solid {GREY}; line-height: 1.4; }}
+.course-kit th, .course-kit td {{ padding: 2px 8px; border-bottom: 1px solid {GREY}; line-height: 1.4; }}
 .course-kit .widget-radio {{ width: auto; height: auto; margin: 0; }}
 .course-kit .widget-radio-box {{ max-width: none; padding: 0; }}
 .course-kit .widget-radio-box label {{ height: auto; line-height: 1.5; white-space: normal; margin: 2px 0;
-  font-size: var(--jp-content-font-size1, 14px); display: flex; align-items: baseline; gap: 8px; }}
-.course-kit .widget-radio-box input {{ order: -1; margin: 0 2px; flex: none; position: static; }}
+  font-size: var(--jp-content-font-size1, 14px); display: flex; align-items: flex-start; gap: 8px; }}
+.course-kit .widget-radio-box input {{ order: -1; margin: 4px 2px 0; flex: none; position: static; }}
 .course-kit .widget-button {{ width: auto; align-self: flex-start; }}
 .course-kit .widget-image {{ max-width: 100%; height: auto; flex: 0 1 auto; object-fit: contain; }}
-.course-scrub .widget-hbox {{ flex-flow: row wrap; align-items: flex-start; gap: 0 24px; overflow: visible; }}
+.course-scrub .widget-hbox {{ flex-flow: row wrap; align-items: flex-start; gap: 0 16px; overflow: visible; }}
 .course-kit .widget-button:focus-visible, .course-kit input:focus-visible {{ outline: 2px solid {ORANGE}; }}
 .course-verdict {{ border-left: 4px solid {GREY}; padding: 0 10px; margin: 6px 0; }}
 .course-right {{ border-color: {GREEN}; }}

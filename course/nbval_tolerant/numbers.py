@@ -19,11 +19,11 @@ from dataclasses import dataclass
 _NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.])"  # not inside a word, a path or a version
     r"(?:(?<![)\]])[-+])?"  # a sign, unless it subtracts
-    r"(?>"  # all or nothing: never the first half of 2.13.0
+    r"(?:"
     r"(?:[0-9]+\.[0-9]*(?=[eE][-+]?[0-9])|[0-9]+\.[0-9]+|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?"
     r"|[nN]a[nN]|[iI]nf(?:inity)?"
     r")"
-    r"(?!\.?[A-Za-z0-9_])"
+    r"(?!\.?[A-Za-z0-9_])"  # never the first half of 64x2 or 2.13.0
 )
 _PARTS = re.compile(r"[-+]?([0-9]*)\.?([0-9]*)(?:[eE]([-+]?[0-9]+))?")
 _SPACES = re.compile(r"(?<=\S)[ \t]+")

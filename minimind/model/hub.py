@@ -8,12 +8,15 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from minimind.config import MiniMindConfig
 from minimind.model.transformer import MiniMindForCausalLM
@@ -40,7 +43,8 @@ def save_weights(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-    model.save_pretrained(fresh)
+    with _no_library_bars():
+        model.save_pretrained(fresh)
     tokenizer.save_pretrained(fresh)
     if folder.exists():
         old = folder.with_name(f".{folder.name}-old-{secrets.token_hex(4)}")
@@ -76,9 +80,10 @@ def load_weights(
         _require_same_sizes(folder, config, expected)
     if tokenizer is not None:
         _require_same_tokenizer(folder, tokenizer)
-    loaded: Any = MiniMindForCausalLM.from_pretrained(
-        folder, config=config, dtype=torch.float32, output_loading_info=True
-    )
+    with _no_library_bars():
+        loaded: Any = MiniMindForCausalLM.from_pretrained(
+            folder, config=config, dtype=torch.float32, output_loading_info=True
+        )
     model, report = loaded
     assert isinstance(model, MiniMindForCausalLM)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -106,6 +111,18 @@ def find_weights(name: str, save_dir: str) -> Path:
         f"there are no weights at {name!r} and none called so in {save_dir!r}"
         + (f"; there is {', '.join(there)}." if there else ", which holds none yet; train some first.")
     )
+
+
+@contextmanager
+def _no_library_bars() -> Iterator[None]:
+    """Keeps the library's progress bars off a user's screen for as long as a file takes."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _require_weights(folder: Path) -> None:

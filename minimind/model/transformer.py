@@ -250,6 +250,7 @@ class MiniMindModel(MiniMindPreTrainedModel):
         if document_ids is not None and past:
             raise ValueError("document_ids describe whole packed rows; they cannot be used with a filled cache.")
 
+        allowed: Tensor | None
         if attention_mask is not None and attention_mask.dim() == 4:  # made by generate() for a static cache
             allowed = attention_mask if attention_mask.dtype == torch.bool else attention_mask >= 0
         else:

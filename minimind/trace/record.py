@@ -6,6 +6,7 @@ JSON and not pickle, because a record is read by people, by notebooks and by ano
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -128,8 +129,16 @@ class Record:
             raise ValueError(f"this is not a record of this version: {error}") from error
 
     def save(self, path: str | Path) -> None:
-        """Writes JSON. A number that is not finite is refused: NaN is a finding to report, not a value to file."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False, sort_keys=True)
+        """Writes JSON.
+
+        Raises:
+            ValueError: a number is not finite; the message names its field. NaN is a finding to report, not a value
+                to file.
+        """
+        data = self.to_dict()
+        for name, value in _not_finite("", data):
+            raise ValueError(f"{path}: {name} is {value}, which a record cannot hold; the run that made it diverged.")
+        text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
@@ -188,7 +197,18 @@ def format_value(value: Any) -> str:
     return f"{value:.4g}" if value == 0 or abs(value) < 1000 else f"{value:,.1f}"
 
 
-def _differences(path: str, ours: Any, reference: Any, bands: dict[str, float]) -> Any:
+def _not_finite(path: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _not_finite(f"{path}.{key}" if path else str(key), item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _not_finite(f"{path}[{index}]", item)
+
+
+def _differences(path: str, ours: Any, reference: Any, bands: dict[str, float]) -> Iterator[Difference]:
     name = path.rsplit(".", 1)[-1]
     if name in NOT_COMPARED:
         return

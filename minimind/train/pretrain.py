@@ -1,11 +1,13 @@
 """Pretraining, from a `RunConfig` to weights on disk: what `minimind pretrain` runs, and what a notebook may call."""
 
 import os
+import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
@@ -23,7 +25,7 @@ from minimind.train.checkpoint import commit
 from minimind.train.loop import LoopPlan, StepMetrics, train
 from minimind.train.optim import Optimizers, adamw, muon_and_adamw
 from minimind.train.report import MetricsFile, Progress, Say
-from minimind.train.resume import Resume, find_resume, set_aside
+from minimind.train.resume import Resume, find_resume, set_aside, settings_of
 from minimind.train.schedule import warmup_cosine
 from minimind.train.state import capture, restore, sha256_of
 from minimind.train.step import TrainState
@@ -74,7 +76,8 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
     data = pretrain_data(run, tokenizer)
     resume = find_resume(run)
 
-    torch.manual_seed(run.seed)
+    for seed in (random.seed, np.random.seed, torch.manual_seed):  # all of them are part of a checkpoint
+        seed(run.seed)
     model = _make_model(run, tokenizer)
     model.train()
     model.to(device)  # type: ignore[arg-type]  # the library's signature loses nn.Module.to's
@@ -102,9 +105,8 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
         for line in resume.notes:
             say(line)
         restore(state, data.train, resume.snapshot)
-    else:
-        for line in set_aside(run):
-            say(line)
+    for line in set_aside(run, resume):
+        say(line)
     return _train(run, tokenizer, data, state, total_steps, identity, resume, say, show_bar, emit)
 
 
@@ -128,7 +130,7 @@ def _train(
     before = _samples(run, model, tokenizer, "before", say) if run.samples else None
 
     metrics = MetricsFile(folder / "metrics.jsonl", state.step)
-    progress = Progress(total_steps, state.step, metrics, run.log_interval, show_bar)
+    progress = Progress(total_steps, state.step, metrics, run.log_interval, show_bar, say)
     validation_loss: float | None = None
     checkpoint = resume.path if resume is not None else folder
 
@@ -141,7 +143,7 @@ def _train(
 
     def on_save(step: int) -> str:
         nonlocal checkpoint
-        checkpoint = commit(folder, capture(state, data.train, asdict(run), identity), run.keep_checkpoints)
+        checkpoint = commit(folder, capture(state, data.train, settings_of(run), identity), run.keep_checkpoints)
         return str(checkpoint)
 
     try:

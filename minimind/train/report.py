@@ -52,10 +52,11 @@ class Progress:
         metrics: where each update's numbers go.
         interval: updates between two refreshes of the numbers.
         show: whether to draw the bar.
+        say: takes each line of output.
     """
 
-    def __init__(self, total_steps: int, first_step: int, metrics: MetricsFile, interval: int, show: bool):
-        self._metrics, self._interval = metrics, interval
+    def __init__(self, total_steps: int, first_step: int, metrics: MetricsFile, interval: int, show: bool, say: Say):
+        self._metrics, self._interval, self._say = metrics, interval, say
         self._bar = tqdm(
             total=total_steps,
             initial=first_step,
@@ -77,8 +78,9 @@ class Progress:
             )
 
     def say(self, text: str) -> None:
-        """Prints a line above the bar."""
-        self._bar.write(text)
+        """Says a line above the bar."""
+        with self._bar.external_write_mode():
+            self._say(text)
 
     def close(self) -> None:
         """Leaves the bar as it stands and closes the file."""

@@ -55,8 +55,13 @@ def find_resume(run: RunConfig) -> Resume | None:
         path = there[run.from_resume]
     snapshot = load(path)
     notes.append(f"resuming   {path} (step {snapshot.step})")
-    notes += _differences(path, snapshot.documents["trainer"]["run"], asdict(run))
+    notes += _differences(path, snapshot.documents["trainer"]["run"], settings_of(run))
     return Resume(path, snapshot, notes)
+
+
+def settings_of(run: RunConfig) -> dict[str, Any]:
+    """The settings that belong to a run, as a checkpoint keeps them."""
+    return {name: value for name, value in asdict(run).items() if name not in NOT_COMPARED}
 
 
 def _differences(path: Path, saved: dict[str, Any], ours: dict[str, Any]) -> list[str]:
@@ -68,7 +73,7 @@ def _differences(path: Path, saved: dict[str, Any], ours: dict[str, Any]) -> lis
     notes, refused = [], []
     for name in sorted(saved.keys() | ours.keys()):
         before, now = saved.get(name, "absent"), ours.get(name, "absent")
-        if before == now or name in NOT_COMPARED:
+        if before == now:
             continue
         if name in REFUSED or "absent" in (before, now):
             refused.append(f"{name} was {before!r} and is {now!r}")
@@ -84,13 +89,24 @@ def _differences(path: Path, saved: dict[str, Any], ours: dict[str, Any]) -> lis
     return notes
 
 
-def set_aside(run: RunConfig) -> list[str]:
-    """Moves an earlier run's resume state out of the way of a new run of the same name, and says so."""
+def set_aside(run: RunConfig, resume: Resume | None) -> list[str]:
+    """Moves checkpoints that this run will not continue from out of its way, and says so; none is deleted.
+
+    A new run sets aside all that an earlier one of its name left; a run that goes on from an older step, those of
+    later steps.
+    """
     root = Path(run.checkpoint_dir) / run.save_weight
-    if not list_checkpoints(root):
+    step = -1 if resume is None else resume.snapshot.step
+    later = [path for saved, path in list_checkpoints(root) if saved > step]
+    if not later:
         return []
     number = 1
     while (aside := root.with_name(f"{root.name}.before-{number}")).exists():
         number += 1
-    os.rename(root, aside)
-    return [f"kept       the resume state of an earlier run {run.save_weight!r} as {aside}"]
+    if resume is None:
+        os.rename(root, aside)
+        return [f"kept       the resume state of an earlier run {run.save_weight!r} as {aside}"]
+    aside.mkdir()
+    for path in later:
+        os.rename(path, aside / path.name)
+    return [f"kept       {', '.join(path.name for path in later)} of before as {aside}"]

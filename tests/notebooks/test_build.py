@@ -2,12 +2,13 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from course.build.__main__ import main
-from course.build.execute import ExecutionError, build_lesson
+from course.build.execute import ROOT, ExecutionError, build_lesson
 from course.build.files import read_notebook, write_atomically
 from course.build.sources import SourceError, read_lesson
 
@@ -87,14 +88,15 @@ def test_text_cells_can_be_kept_out_of_a_notebook_too(tmp_path: Path) -> None:
 def test_an_insertion_renumbers_no_cell_but_text_that_follows_a_new_name(
     tmp_path: Path, at: str, inserted: str
 ) -> None:
-    before = ids(write(tmp_path, SOURCE))
-    after = ids(write(tmp_path, SOURCE.replace(at, inserted + at)))
-    lost = set(before) - set(after)
-    assert len(set(after)) == len(after) == len(before) + 1
-    assert lost <= {each for each in before if "-t" in each}
-    assert len(lost) <= (2 if "code-cell" in inserted else 0)
-    named = [each for each in before if "-t" not in each]
-    assert [each for each in after if each in named] == named
+    before = {each.source: each.id for each in read_lesson(write(tmp_path, SOURCE)).cells}
+    after = {each.source: each.id for each in read_lesson(write(tmp_path, SOURCE.replace(at, inserted + at))).cells}
+    assert len(set(after.values())) == len(before) + 1
+    moved = [source for source in before if after[source] != before[source]]
+    if "code-cell" in inserted:
+        assert all(source.startswith(("Text after", "More text", "Even more")) for source in moved)
+        assert all("01-new" in after[source] for source in moved)
+    else:
+        assert moved == []
 
 
 def test_editing_a_text_below_its_first_line_changes_no_id(tmp_path: Path) -> None:
@@ -158,6 +160,7 @@ RICH = (
     + cell("01-widget", "import ipywidgets\nslider = ipywidgets.IntSlider(3)\ndisplay(slider)\nslider")
     + cell("01-streams", 'import sys\nprint("a")\nprint("e", file=sys.stderr)\nprint("b")')
     + cell("01-raises", "1 / 0", "raises-exception")
+    + cell("01-frames", "import json\njson.loads('{')", "raises-exception")
     + cell("01-here", "from pathlib import Path\nprint(Path.cwd().name)")
 )
 
@@ -172,7 +175,7 @@ def test_an_executed_notebook_holds_what_every_run_prints_and_nothing_of_this_on
     assert solved == tmp_path / "notebooks" / "solutions" / "01-question.ipynb"
     notebook = read_notebook(student)
     cells = {each.id: each for each in notebook.cells}
-    assert [each.execution_count for each in notebook.cells] == [1, 2, 3, 4, 5]
+    assert [each.execution_count for each in notebook.cells] == [1, 2, 3, 4, 5, 6]
     assert cells["01-unattended"].outputs[0].text == "1 1\n"
     assert cells["01-here"].outputs[0].text == "notebooks\n"
     assert [list(output.data) for output in cells["01-widget"].outputs] == [["text/plain"], ["text/plain"]]
@@ -181,6 +184,9 @@ def test_an_executed_notebook_holds_what_every_run_prints_and_nothing_of_this_on
         ("stderr", "e\n"),
     ]
     assert cells["01-raises"].outputs[0].ename == "ZeroDivisionError"
+    frames = "".join(cells["01-frames"].outputs[0].traceback)
+    assert "json" in frames
+    assert not any(folder in frames for folder in (str(ROOT), str(Path.home()), sys.prefix))
     assert set(notebook.metadata) == {"kernelspec", "language_info", "course"}
     assert notebook.metadata.kernelspec.name == "python3"
     assert notebook.metadata.language_info == {"name": "python"}

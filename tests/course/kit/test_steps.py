@@ -71,9 +71,11 @@ def test_a_record_without_steps_is_a_sentence():
 
 def test_flow_shows_the_figure_and_prints_its_numbers(monkeypatch, record, capsys):
     figures = types.ModuleType("labs.figures")
-    figures.draw_step = lambda record: Figure()
+    drawn = []
+    figures.draw_step = lambda record, step: drawn.append(step) or Figure()
     monkeypatch.setitem(sys.modules, "labs.figures", figures)
-    flow(record)
+    flow(record, step=0)
+    assert drawn == [0]
     assert capsys.readouterr().out.splitlines() == [
         "[flow of one training step]",
         "input_ids.shape = (2, 48)",
