@@ -201,6 +201,7 @@ class Subclass(Tensor):
         (Snapshot(1, tensors={"../m": {}}), "'../m' cannot name a file"),
         (Snapshot(1, tensors={"/m": {}}), "'/m' cannot name a file"),
         (Snapshot(1, tensors={"M": {}}), "'M' cannot name a file"),
+        (Snapshot(1, tensors={"m/../../x": {}}), "'m/../../x' cannot name a file"),
         (Snapshot(1, documents={"manifest": {}}), "'manifest' cannot name a file"),
         (Snapshot(-1), "step is -1"),
         (Snapshot(True), "step is True"),
