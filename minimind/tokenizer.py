@@ -79,7 +79,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
         )
     # Only the first three are "special": decoding may leave those out, but what a model says between the markers
     # of a tool call or a thought is part of its answer, and so are the markers.
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=_with_plain_markers(backend),
         pad_token=PAD_TOKEN,
         bos_token=BOS_TOKEN,

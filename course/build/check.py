@@ -185,7 +185,7 @@ def _machine_path(text: str) -> str:
 
 def _as_python(source: str) -> str:
     """Return IPython source as Python: `!` and `%` lines become calls."""
-    return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
+    return str(TransformerManager().transform_cell(source))
 
 
 def _shows_for_certain(source: str) -> set[str]:

@@ -26,7 +26,7 @@ def read_notebook(path: Path) -> NotebookNode:
         content = json.loads(text)
         if not isinstance(content, dict) or content.get("nbformat") != 4:
             raise NotebookError(f"{path} is not a notebook: it is not a JSON object with nbformat 4.")
-        notebook: NotebookNode = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+        notebook: NotebookNode = nbformat.reads(text, as_version=4)
         nbformat.validate(notebook)
     except OSError as error:
         raise NotebookError(f"{path} cannot be read: {error.strerror}.") from error
@@ -40,7 +40,7 @@ def read_notebook(path: Path) -> NotebookNode:
 def new_notebook(cells: Iterable[NotebookNode], metadata: dict[str, Any]) -> NotebookNode:
     """Return a notebook of copies of these cells."""
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(cells)}
-    notebook: NotebookNode = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
+    notebook: NotebookNode = nbformat.from_dict(content)
     return notebook
 
 
@@ -52,7 +52,7 @@ def write_notebook(notebook: NotebookNode, path: Path) -> None:
         path: Replaced when it exists.
     """
     nbformat.validate(notebook)
-    text: str = nbformat.writes(notebook, version=4)  # type: ignore[no-untyped-call]
+    text: str = nbformat.writes(notebook, version=4)
     write_atomically(text + "\n", path)
 
 

@@ -117,7 +117,7 @@ def find_exercises(package: str = EXERCISE_PACKAGE) -> dict[str, Exercise]:
         name = f"{package}.{module_info.name}"
         module = importlib.import_module(name)
         if not isinstance(getattr(module, "EXERCISES", None), tuple):
-            raise ValueError(f"{name} has no tuple EXERCISES; add one, or start the name of a helper with _.")
+            raise ValueError(f"{name} has no tuple EXERCISES; add one, or start the name of the module with _.")
         for item in module.EXERCISES:
             if item.key in found:
                 raise ValueError(f"The exercise key {item.key!r} is in {home[item.key]} and in {name}; rename one.")

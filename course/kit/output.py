@@ -51,7 +51,7 @@ def show(markdown: str, *, plain: str, widget: Any | None = None) -> None:
         print(markdown)
         return
     bundle: dict[str, Any] = dict(widget._repr_mimebundle_()) if widget is not None else {}
-    display({**bundle, "text/markdown": markdown, "text/plain": plain}, raw=True)  # type: ignore[no-untyped-call]
+    display({**bundle, "text/markdown": markdown, "text/plain": plain}, raw=True)
 
 
 def show_figure(figure: "Figure", *, plain: str) -> None:
@@ -60,7 +60,7 @@ def show_figure(figure: "Figure", *, plain: str) -> None:
         print(f"[{plain}]")
         return
     width, _ = figure.get_size_inches()
-    display(  # type: ignore[no-untyped-call]
+    display(
         {"image/png": base64.b64encode(to_png(figure)).decode("ascii"), "text/plain": plain},
         raw=True,
         metadata={"image/png": {"width": round(float(width) * 96)}},
@@ -125,7 +125,7 @@ def present(value: Any) -> None:
     elif isinstance(value, bool | int | float):
         show(code_span(repr(value)), plain="result")
     else:
-        display(value)  # type: ignore[no-untyped-call]
+        display(value)
 
 
 def capture(work: Callable[[], None]) -> list[Any]:

@@ -158,8 +158,9 @@ def draw_movement(record: "Record", position: int) -> "Figure":
     axes.invert_yaxis()  # in the order of the model, first layer on top
     axes.set_xlim(0, largest * 1.05 or 1)
     axes.margins(y=0.01)
-    axes.tick_params(labelsize=7.5)
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
+    axes.tick_params(labelsize=8)
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter("{x:g}")  # no offset in a corner, which is easily missed
     axes.set_xlabel("delta rms of the parameter (dark: moved most)", fontsize=8)
     left_out = len(step.parameters) - len(names)
     note = f", {left_out} that moved less left out" if left_out else ""

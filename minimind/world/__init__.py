@@ -1,6 +1,6 @@
 """The small world: a seeded, bilingual language so small that a model of 0.16M parameters can master it.
 
-Its documents are short stories (two or three people, one or two things, six places), 46 facts, and sums of
+Its documents are short stories (two people, one thing, six places), 46 facts, and sums of
 single digits; 40 % are Chinese. Because every sentence comes from a known template and every event follows
 known rules, what a model writes is measured and not judged: `check_document` parses the text and replays it.
 

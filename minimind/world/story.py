@@ -12,7 +12,7 @@ class Story:
     Args:
         rng: The source of every choice; the same state of it gives the same story.
         language: "en" or "zh".
-        events: How many times something happens after the finds; drawn from 1 to 4 when None.
+        events: How many times something happens after the finds; drawn from 1 to 3 when None.
         recap: Whether the story ends by saying who has what, who is where, and how it was.
     """
 
@@ -21,15 +21,15 @@ class Story:
         self.language = language
         self.state = StoryState()
         self.sentences: list[str] = []
-        self.people = [word.text(language) for word in rng.sample(PEOPLE, rng.choice((2, 2, 3)))]
-        self.items = [word.text(language) for word in rng.sample(ITEMS, rng.choice((1, 2)))]
+        self.people = [word.text(language) for word in rng.sample(PEOPLE, 2)]
+        self.items = [word.text(language) for word in rng.sample(ITEMS, 1)]
         self.places = [word.text(language) for word in PLACES]
         colors = [word.text(language) for word in rng.sample(COLORS, len(self.items))]
 
         self._say("open", a=self.people[0], p=rng.choice(self.places))
         for item, color in zip(self.items, colors, strict=True):
             self._say("find", a=self.people[0], i=item, c=color)
-        for _ in range(rng.choice((1, 2, 3, 4)) if events is None else events):
+        for _ in range(rng.choice((1, 2, 2, 3)) if events is None else events):
             self._happen()
         if recap:
             self._recap()
@@ -70,7 +70,8 @@ class Story:
 
     def _happen(self) -> None:
         """One event. What cannot happen gives way to what can: give, else come, else go."""
-        event = self.rng.choice(("go", "come", "give", "give", "give"))
+        alone = len(self.state.place_of) < len(self.people)
+        event = self.rng.choice(("come", "give", "give") if alone else ("go", "give", "give"))
         happened = event == "give" and self._give()
         if not happened and event != "go":
             happened = self._come()

@@ -249,7 +249,8 @@ CELLS = [
     Cell("picture", PICTURE, stored_outputs=(picture("b3RoZXI="),)),
     Cell("picture-gone", "x = 1", stored_outputs=(picture("b3RoZXI="),)),
     Cell("unattended", "import os; print(os.environ['MINIMIND_COURSE_UNATTENDED'])", "1\n"),
-    Cell("subprocess", "!echo from a child process", "from a child process\n"),
+    Cell("subprocess", "import subprocess\ndone = subprocess.run(['echo', 'from a child'])", "from a child\n"),
+    Cell("command", "!echo from a child", "from a child\n"),
     Cell("trailing", "3;"),
     Cell("clear", "from IPython.display import clear_output\nprint(1)\nclear_output()\nprint(2)", "2\n"),
     Cell(
@@ -264,7 +265,19 @@ CELLS = [
     Cell("last", "print('still running')", "still running\n"),
 ]
 PASSES = {
-    *("same", "rounded", "loose", "ignored", "location", "raises", "picture", "unattended", "subprocess", "trailing"),
+    *(
+        "same",
+        "rounded",
+        "loose",
+        "ignored",
+        "location",
+        "raises",
+        "picture",
+        "unattended",
+        "subprocess",
+        "command",
+        "trailing",
+    ),
     *("clear", "json", "last"),
 }
 WIDGETS = """```{code-cell} ipython3

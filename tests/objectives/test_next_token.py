@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from minimind.objectives.next_token import NextToken, next_token_loss_sum
 from tests import tiny
@@ -92,6 +93,23 @@ def test_a_packed_row_is_the_sum_of_its_documents(padding):
         alone += by_hand(model(tokens).logits, tokens)[0]
     assert OBJECTIVE.loss(model, batch).item() == pytest.approx(alone, rel=1e-5)
     assert OBJECTIVE.weight(batch).item() == 3 + 6 + 0 + 5 + 5
+
+
+@pytest.mark.parametrize("batch", [tiny.batch(), tiny.batch((6, 6)), tiny.packed([(4, 5)], padding=2)])
+def test_the_model_is_given_what_the_batch_holds_and_nothing_else(batch):
+    given = {}
+
+    class Spy(torch.nn.Module):
+        def forward(self, **inputs):
+            given.update(inputs)
+            return CausalLMOutputWithPast(logits=torch.zeros(*batch.input_ids.shape, tiny.VOCAB))
+
+    OBJECTIVE.loss(Spy(), batch)
+    names = {"input_ids", "attention_mask"} | (
+        {"document_ids", "position_ids"} if batch.document_ids is not None else set()
+    )
+    assert given.keys() == names
+    assert all(given[name] is getattr(batch, name) for name in names)
 
 
 def test_it_trains_a_model_of_another_library():

@@ -48,7 +48,7 @@ def test_a_record_comes_back_from_its_file_equal(tmp_path):
 def test_a_number_that_is_none_is_not_filed(value, tmp_path):
     broken = record()
     broken.steps[0].loss = value
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(ValueError, match=rf"record\.json: steps\[0\]\.loss is {value}"):
         broken.save(tmp_path / "record.json")
     assert not (tmp_path / "record.json").exists()
 

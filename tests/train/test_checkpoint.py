@@ -1,4 +1,5 @@
 import errno
+import json
 import logging
 import os
 import pickle
@@ -168,6 +169,20 @@ def test_the_safetensors_library_reads_the_files(tmp_path: Path) -> None:
     found = safetensors.torch.load_file(commit(tmp_path, saved) / "model.safetensors")
     assert found.keys() == saved.tensors["model"].keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in saved.tensors["model"].items())
+
+
+def test_every_tensor_is_aligned_in_the_file(tmp_path: Path) -> None:
+    saved = {
+        "flag": torch.tensor([True] * 3),
+        "half": torch.ones(3).half(),
+        "count": torch.tensor(7),
+        "w": torch.ones(3),
+    }
+    data = (commit(tmp_path, snapshot(model=saved)) / "model.safetensors").read_bytes()
+    header_bytes = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + header_bytes])
+    assert header_bytes % 8 == 0
+    assert all(header[name]["data_offsets"][0] % tensor.element_size() == 0 for name, tensor in saved.items())
 
 
 def test_a_tuple_in_a_document_comes_back_as_a_list(tmp_path: Path) -> None:

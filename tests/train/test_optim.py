@@ -120,6 +120,15 @@ def test_a_loaded_state_shares_nothing_with_what_it_was_loaded_from():
     assert all(torch.equal(tensors[name], kept[name]) for name in kept)
 
 
+def test_what_was_there_before_is_forgotten(make):
+    model = tiny.model()
+    optimizers = make(model)
+    tensors, document = state_tensors(optimizers, model)  # before the first update
+    steps(model, optimizers, 0, 1)
+    load_state_tensors(optimizers, model, tensors, document)
+    assert state_tensors(optimizers, model)[0] == {}
+
+
 def test_every_moving_average_is_kept_under_its_parameter_s_name():
     model = tiny.model()
     for kind, inner in (("adamw", "adamw"), ("muon", "muon")):

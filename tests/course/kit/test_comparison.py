@@ -71,6 +71,7 @@ def test_an_entry_near_zero_may_carry_the_noise_of_its_neighbours_but_zeros_are_
     reference = torch.tensor([1e-9, 1e-3])
     assert compare("g", reference + torch.tensor([1e-9, 0.0]), reference)
     assert not compare("g", torch.zeros(2), reference)
+    assert not compare("g", torch.zeros(2), torch.tensor([1e-9, 2e-9]))
 
 
 def test_rtol_zero_asks_for_the_same_bits():
