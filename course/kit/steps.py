@@ -29,14 +29,14 @@ def flow(record: "Record", step: int = -1) -> None:
 
     show_figure(draw_step(record, step), plain="flow of one training step")
     shown = record.steps[step]
-    moved, parameter = _by_movement(shown)[0]
+    moved, distance = _moved_most(shown)
     for name, shape in record.shapes.items():
         print(f"{name}.shape = {tuple(shape)}")
     print(f"loss = {number(shown.loss)}")
     print(f"learning_rate = {number(shown.learning_rate)}")
     print(f"grad_norm_before_clip = {number(shown.grad_norm_before_clip)}")
     print(f"grad_norm_after_clip = {number(shown.grad_norm_after_clip)}")
-    print(f"moved most: {moved} (delta_rms = {number(parameter.delta_rms)})")
+    print(f"moved most: {moved} (delta_rms = {number(distance)})")
 
 
 class Scrubber:
@@ -113,7 +113,7 @@ def steps_markdown(record: "Record") -> str:
     """One table over all steps of a record."""
     rows = []
     for step in record.steps:
-        name, parameter = _by_movement(step)[0]
+        name, distance = _moved_most(step)
         rows.append(
             [
                 str(step.step),
@@ -121,8 +121,8 @@ def steps_markdown(record: "Record") -> str:
                 number(step.learning_rate),
                 number(step.grad_norm_before_clip),
                 number(step.grad_norm_after_clip),
-                f"`{name}`",
-                number(parameter.delta_rms),
+                name if " " in name else f"`{name}`",
+                number(distance),
             ]
         )
     header = [
@@ -171,6 +171,17 @@ def draw_movement(record: "Record", position: int) -> "Figure":
 
 def _by_movement(step: "StepRecord") -> list[tuple[str, Any]]:
     return sorted(step.parameters.items(), key=lambda item: -item[1].delta_rms)
+
+
+def _moved_most(step: "StepRecord") -> tuple[str, float]:
+    """The parameter that moved most, and its delta rms.
+
+    When all moved alike, as in AdamW's first update, the order among them is rounding, which differs between CPUs.
+    """
+    ranked = _by_movement(step)
+    furthest, least = ranked[0][1].delta_rms, ranked[-1][1].delta_rms
+    alike = len(ranked) > 1 and furthest - least <= 1e-3 * furthest
+    return ("all alike" if alike else ranked[0][0]), furthest
 
 
 def _require_steps(record: "Record") -> None:
