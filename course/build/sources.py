@@ -11,11 +11,13 @@ A code cell names itself, and its name becomes its cell id, so that inserting a 
     ```
 
 Tags: `student` and `solution` keep a cell out of the other notebook; `rtol=`, `atol=` set how closely printed
-numbers are compared; `nbval-ignore-output` runs a cell without comparing what it prints; `raises-exception`
+numbers are compared; `hide-input` folds the code away in JupyterLab, for a question whose code would give the answer
+away; `nbval-ignore-output` runs a cell without comparing what it prints; `raises-exception`
 marks a cell that must raise. A text cell may name itself too (`+++ {"name": "07-question"}`); otherwise its id
 comes from the named cell before it.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -37,7 +39,7 @@ from course.build.files import new_notebook
 Variant = Literal["student", "solved"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-PLAIN_TAGS = ("student", "solution", "nbval-ignore-output", "raises-exception")
+PLAIN_TAGS = ("student", "solution", "hide-input", "nbval-ignore-output", "raises-exception")
 TOLERANCE_TAGS = ("rtol=", "atol=")
 
 # The other variant's tag keeps a cell out of a notebook.
@@ -75,7 +77,10 @@ class Lesson:
         Args:
             variant: "student" drops the cells tagged `solution`, "solved" those tagged `student`.
         """
-        kept = [cell for cell in self.cells if _LEFT_OUT[variant] not in tags_of(cell)]
+        kept = [copy.deepcopy(cell) for cell in self.cells if _LEFT_OUT[variant] not in tags_of(cell)]
+        for cell in kept:
+            if "hide-input" in tags_of(cell):
+                cell.metadata["jupyter"] = {"source_hidden": True}
         metadata = {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
             "language_info": {"name": "python"},

@@ -104,7 +104,7 @@ class Prediction(Silent):
             f"Committed: {self.say(answer)}. The result is below; run its cell if it is not there yet.",
         )
 
-    def reveal(self, result: Any, *, answer: Any) -> None:
+    def reveal(self, result: Any, *, answer: Any, then: str = "") -> None:
         """Shows a result beside the prediction, once there is one.
 
         Args:
@@ -112,6 +112,8 @@ class Prediction(Silent):
                 it. A function is not called before the student has committed.
             answer: What the run gave, in the terms of the question: one of the options, or a number. Or a
                 function that takes the displayed result and returns that.
+            then: Markdown that explains the result; it waits behind the gate as well, since under the question it
+                would answer it.
 
         Raises:
             ValueError: The answer is none of the options, or not a number.
@@ -122,12 +124,12 @@ class Prediction(Silent):
             # Stated again, so that this cell means the same when it runs without the cell above.
             ANSWERS.put(self.key, self.stated)
         if self.given() is not None:
-            show(self._present(result, answer), plain=f"result of prediction {self.key}")
+            show(_paragraphs(self._present(result, answer), then), plain=f"result of prediction {self.key}")
             return
         area = container("reveal", text(WAITING))
         self.area = area
         show(WAITING, plain=f"result of prediction {self.key}", widget=area)
-        ANSWERS.when_answered(self.key, lambda: self._fill(area, result, answer))
+        ANSWERS.when_answered(self.key, lambda: self._fill(area, result, answer, then))
 
     def _present(self, result: Any, answer: Any) -> str:
         """Displays the result and returns the sentence that goes under it."""
@@ -142,7 +144,7 @@ class Prediction(Silent):
             f"{'the same' if predicted == given else self.say(given)}: **{self.verdict(predicted, given)}**."
         )
 
-    def _fill(self, area: Any, result: Any, answer: Any) -> None:
+    def _fill(self, area: Any, result: Any, answer: Any, then: str) -> None:
         style = area.children[0]
         area.children = (style, text("Working …"))
         sentence: list[str] = []
@@ -155,7 +157,11 @@ class Prediction(Silent):
                 text(f"The result could not be computed: {type(error).__name__}: {error}"),
             )
             return
-        area.children = (style, *pieces, text(sentence[0]))
+        area.children = (style, *pieces, text(_paragraphs(sentence[0], then)))
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(each.strip() for each in texts if each.strip())
 
 
 class ChoicePrediction(Prediction):

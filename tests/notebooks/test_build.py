@@ -10,7 +10,7 @@ import pytest
 from course.build.__main__ import main
 from course.build.execute import ROOT, ExecutionError, build_lesson
 from course.build.files import read_notebook, write_atomically
-from course.build.sources import SourceError, read_lesson
+from course.build.sources import VARIANTS, SourceError, read_lesson
 
 SOURCE = """---
 kernelspec: {name: python3, display_name: Python 3}
@@ -74,6 +74,13 @@ def test_each_notebook_lacks_the_cells_of_the_other(tmp_path: Path) -> None:
     solved = [each.id for each in lesson.notebook("solved").cells if each.cell_type == "code"]
     assert student == ["01-first", "01-stub", "01-last"]
     assert solved == ["01-first", "01-solved", "01-last"]
+
+
+def test_code_that_would_give_an_answer_away_is_folded_and_no_other(tmp_path: Path) -> None:
+    text = cell("01-quiz", "1", "hide-input") + cell("01-open", "2")
+    for variant in VARIANTS:
+        folded = [each.metadata.get("jupyter") for each in read_lesson(write(tmp_path, text)).notebook(variant).cells]
+        assert folded == [{"source_hidden": True}, None]
 
 
 def test_text_cells_can_be_kept_out_of_a_notebook_too(tmp_path: Path) -> None:

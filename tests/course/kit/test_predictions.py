@@ -169,3 +169,18 @@ def test_a_mistake_of_the_author_is_a_sentence(attended, ask, sentence):
 
 def test_the_widget_carries_its_css_class(attended):
     assert {"course-kit", "course-predict"} <= set(predict("q", "?", OPTIONS).box._dom_classes)
+
+
+def test_the_explanation_waits_behind_the_gate_too(attended, capsys):
+    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess.reveal("table", answer="it **shrinks**", then="Because it learns.")
+    assert "Because" not in capsys.readouterr().out + area_text(guess)
+    guess.input.value = 1
+    guess.button.click()
+    assert "Because it learns." in area_text(guess)
+
+
+def test_an_unattended_run_shows_the_explanation(unattended, capsys):
+    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess.reveal("table", answer="it **shrinks**", then="Because it learns.")
+    assert "Because it learns." in capsys.readouterr().out

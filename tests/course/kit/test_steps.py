@@ -86,3 +86,12 @@ def test_flow_shows_the_figure_and_prints_its_numbers(monkeypatch, record, capsy
         "grad_norm_after_clip = 1.0",
         "moved most: model.embed_tokens.weight (delta_rms = 0.001)",
     ]
+
+
+def test_parameters_that_moved_alike_are_not_ranked_by_rounding(record, capsys):
+    for parameter in record.steps[0].parameters.values():
+        parameter.delta_rms = 5e-4
+    record.steps[0].parameters["model.norm.weight"].delta_rms = 5.0000001e-4
+    assert "all alike" in steps_markdown(record).splitlines()[2]
+    flow(record, step=0)
+    assert "moved most: all alike" in capsys.readouterr().out
