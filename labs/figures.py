@@ -92,13 +92,11 @@ def _draw_flow(axes: Axes, record: Record, step: StepRecord) -> None:
     _arrow(axes, ((top[-1][0] + top[-1][1]) / 2, 26), ((bottom[-1][0] + bottom[-1][1]) / 2 + 3, 13.5))
     axes.text(0.2, 38.2, "forward: from ids to a number", color=FAINT)
     axes.text(0.2, 15.6, "backward and update: from the number to moved parameters", color=FAINT)
+    # The labels enter at the loss: the text stands left of the way back, with an arrow of its own.
     axes.text(
-        (top[-1][0] + top[-1][1]) / 2 - 1,
-        19.6,
-        f"labels {shape('labels')}, {step.tokens} positions supervised",
-        color=FAINT,
-        ha="right",
+        top[-1][0] - 3, 20.6, f"labels {shape('labels')}, {step.tokens} positions supervised", color=FAINT, ha="right"
     )
+    _arrow(axes, (top[-1][0] - 2.6, 21.6), (top[-1][0] + 1.2, 25.6))
 
 
 def _boxes(

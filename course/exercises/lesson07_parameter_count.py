@@ -33,7 +33,7 @@ def _count(config: MiniMindConfig, **changes: int) -> int:
     H, K, C = config.num_attention_heads, config.num_key_value_heads, changes.get("C", config.head_dim or 0)
     K = changes.get("K", K)
     inner = config.intermediate_size or 0
-    attention = D * H * C + 2 * D * K * C + H * C * D + changes.get("head_norms", 2) * C
+    attention = 2 * D * changes.get("q_width", H * C) + 2 * D * K * C + changes.get("head_norms", 2) * C
     feed_forward = changes.get("ffn", 3) * D * inner
     block = attention + feed_forward + changes.get("block_norms", 2) * D
     heads = changes.get("heads", 0 if config.tie_word_embeddings else 1)
@@ -50,6 +50,10 @@ def _mistakes(config: MiniMindConfig) -> dict[str, int]:
         "the output head is missing: here it is not tied, so it is a matrix of its own": _count(config, heads=0),
         "keys and values were given as many heads as queries; they have `num_key_value_heads`": _count(config, K=H),
         "the head width was taken as hidden_size / heads; here the config names `head_dim`": _count(config, C=D // H),
+        "query and output projections were taken as D x D; they are D x (heads x head_dim)": _count(config, q_width=D),
+        "all vectors are missing: each block has four norms, and one stands after the last block": (
+            _count(config, head_norms=0, block_norms=0, final_norm=0)
+        ),
         "the norms on each head's query and key are missing: two vectors of `head_dim` in each block": (
             _count(config, head_norms=0)
         ),
@@ -74,17 +78,17 @@ def check_count(count: Callable[[MiniMindConfig], Any]) -> Verdict:
         yours = count(config)
         if yours is None:
             return Verdict.wrong("The function returns nothing; return the number of parameters.")
-        if isinstance(yours, bool) or not isinstance(yours, int | float):
-            return Verdict.wrong(f"Return a number; this returned a `{type(yours).__name__}`.")
+        if isinstance(yours, bool) or not isinstance(yours, int):
+            return Verdict.wrong(f"Return a whole number (`int`); this returned `{yours!r}`.")
         if yours == right:
             continue
-        shown = f"{config.hidden_size}x{config.num_hidden_layers}"
+        shown = f"hidden_size {config.hidden_size}, {config.num_hidden_layers} blocks, head_dim {config.head_dim}"
         named = [name for name, total in _mistakes(config).items() if total == yours and total != right]
         reason = (
             f": {named[0]}" if named else f", so {abs(int(yours) - right):,} too {'many' if yours > right else 'few'}"
         )
         return Verdict.wrong(
-            f"For {shown} (vocabulary {config.vocab_size}) you count {yours:,}, the model has {right:,}{reason}."
+            f"For {shown}, vocabulary {config.vocab_size} you count {yours:,}, the model has {right:,}{reason}."
         )
     return Verdict.correct(
         f"It equals the real model for {len(CONFIGS)} configs, the full one with {right:,} parameters included. So you "
@@ -110,6 +114,9 @@ PARAMETER_COUNT = Exercise(
         WrongAnswer("untied head forgotten", _with(heads=0), "it is not tied"),
         WrongAnswer("as many key heads as query heads", lambda c: _count(c, K=c.num_attention_heads), "num_key_value"),
         WrongAnswer("head_dim ignored", lambda c: _count(c, C=c.hidden_size // c.num_attention_heads), "`head_dim`"),
+        WrongAnswer("query and output D x D", lambda c: _count(c, q_width=c.hidden_size), "were taken as D x D"),
+        WrongAnswer("no vectors", _with(head_norms=0, block_norms=0, final_norm=0), "all vectors are missing"),
+        WrongAnswer("a float", lambda c: float(_count(c)), "whole number"),
         WrongAnswer("no query and key norms", _with(head_norms=0), "query and key are missing"),
         WrongAnswer("two feed-forward matrices", _with(ffn=2), "three matrices"),
         WrongAnswer("one norm in a block", _with(block_norms=1), "two norms"),
@@ -119,8 +126,8 @@ PARAMETER_COUNT = Exercise(
         WrongAnswer("off by one", lambda c: _count(c) + 1, "too many"),
     ),
     hints=(
-        "List every tensor of one block with its shape: `print([(n, tuple(p.shape)) for n, p in "
-        "model.named_parameters()])`. Outside the blocks there are two.",
+        "The cell above lists the tensors of one block. Outside the blocks there are two: the embedding, and a norm "
+        "after the last block.",
         "In a block, with D = hidden_size, C = head_dim, H query heads, K key/value heads, I = intermediate_size: "
         "q is D x HC, k and v are D x KC, o is HC x D, and the feed-forward network has three matrices D x I.",
         "What is left are vectors: two of length C (on query and key) and two of length D in each block, and one of "

@@ -36,7 +36,10 @@ def update_in_order(state: TrainState, microbatches: Sequence[Batch], objective:
         share = objective.loss(state.model, batch) / total_weight
         share.backward()
         loss = loss + share.detach()
-    grad_norm = torch.nn.utils.clip_grad_norm_(state.model.parameters(), state.grad_clip)
+    parameters = list(state.model.parameters())
+    grad_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if state.grad_clip > 0:
+        torch.nn.utils.clip_grads_with_norm_(parameters, state.grad_clip, grad_norm)
     state.optimizers.set_rate(state.schedule(state.step))
     state.optimizers.step()
     state.optimizers.zero_grad()
@@ -56,14 +59,18 @@ def check_update(update: Update) -> Verdict:
     loss, grad_norm = (float(value) for value in returned)
 
     movement = before - _flat(state)
-    problem = _wrong_movement(movement) or _wrong_numbers(loss, grad_norm) or _wrong_afterwards(state)
-    if problem is None:
-        problem = _wrong_in_a_row(update)
+    problem = (
+        _wrong_movement(movement)
+        or _wrong_numbers(loss, grad_norm)
+        or _wrong_afterwards(state)
+        or _wrong_without_a_clip(update)
+        or _wrong_in_a_row(update)
+    )
     if problem is not None:
         return Verdict.wrong(problem)
     return Verdict.correct(
         "Three updates give the loss, the gradient norm and the parameters of `train_step`. Nothing else happens in "
-        "pretraining: the full run makes this update some ten thousand times."
+        "pretraining; a full run only repeats it."
     )
 
 
@@ -86,12 +93,20 @@ def _wrong_movement(movement: Tensor) -> str | None:
         "This is a mean of means: each micro-batch was divided by its own weight, so a token in a short one counts "
         "more. Divide every loss sum by the weight of the whole update.": _gradient([0, 1], by_token=False),
     }
+    if length < 0.01 * float(expected.norm()):
+        return (
+            f"The parameters moved only {length / float(expected.norm()):.2g} times as far as they should. `set_rate` "
+            "takes the schedule's factor itself, not a learning rate."
+        )
     direction = movement / length
     for sentence, gradient in candidates.items():
         if _equal(direction, gradient / gradient.norm()) and not _equal(direction, right / right.norm()):
             return sentence
     if not _equal(direction, right / right.norm()):
-        return "The parameters moved in another direction than the gradient of the update's loss."
+        return (
+            "The parameters moved in another direction than the gradient of the update's loss. Is there one clip, by "
+            "norm, and one step for all micro-batches, after the last `backward()`?"
+        )
     ratio = length / float(expected.norm())
     unclipped = float(right.norm()) / CLIP
     summed = unclipped * float(sum(NextToken().weight(batch) for batch in _microbatches(0)))
@@ -117,7 +132,16 @@ def _wrong_numbers(loss: float, grad_norm: float) -> str | None:
         sums = [float(objective.loss(model, batch)) for batch in batches]
     weights = [float(objective.weight(batch)) for batch in batches]
     expected = sum(sums) / sum(weights)
+    norm = float(_gradient([0, 1], by_token=True).norm())
+    labels = float(sum((batch.labels != IGNORE_INDEX).sum() for batch in batches))
     if not _near(loss, expected):
+        if _near(loss, norm) and _near(grad_norm, expected):
+            return "The two numbers are swapped: return `(loss, grad_norm)`."
+        if _near(loss, sum(sums) / labels):
+            return (
+                f"The loss was divided by all {labels:.0f} labels that are not -100. The first of each row answers no "
+                "position; `objective.weight` counts those that are predicted."
+            )
         if _near(loss, sum(s / w for s, w in zip(sums, weights, strict=True)) / len(sums)):
             return "The returned loss is a mean of means. Divide the summed loss by the summed weight."
         if _near(loss, sums[-1] / sum(weights)) or _near(loss, sums[-1] / weights[-1]):
@@ -125,8 +149,12 @@ def _wrong_numbers(loss: float, grad_norm: float) -> str | None:
         if _near(loss, sum(sums)):
             return "The returned loss is the sum over tokens; divide it by the total weight."
         return f"The returned loss is {loss:.4g}; the loss of this update, per token, is {expected:.4g}."
-    norm = float(_gradient([0, 1], by_token=True).norm())
     if not _near(grad_norm, norm):
+        if _near(grad_norm, norm * sum(weights)):
+            return (
+                f"The returned gradient norm is {sum(weights):.0f} times too large, and that is the number "
+                "of tokens: divide the loss by the total weight before `backward()`, not after it."
+            )
         if _near(grad_norm, CLIP):
             return "The returned gradient norm is the one after the clip. Return the one from before: it shows trouble."
         return f"The returned gradient norm is {grad_norm:.4g}; before the clip it is {norm:.4g}."
@@ -142,6 +170,24 @@ def _wrong_afterwards(state: TrainState) -> str | None:
         )
     if state.step != 1:
         return f"`state.step` is {state.step} after one update; add 1, or the schedule stands still."
+    return None
+
+
+def _wrong_without_a_clip(update: Update) -> str | None:
+    """A gradient that is shorter than grad_clip, and grad_clip = 0, must both be left as they are."""
+    right = _gradient([0, 1], by_token=True)
+    for clip in (100.0 * float(right.norm()), 0.0):
+        state = _make_state(_gradient_descent)
+        state.grad_clip = clip
+        before = _flat(state)
+        update(state, _microbatches(0), NextToken())
+        if not _equal(before - _flat(state), PEAK_RATE * RATES[0] * right):
+            if clip:
+                return (
+                    f"With grad_clip={clip:.3g} the gradient (norm {float(right.norm()):.3g}) is short enough, and "
+                    "must stay as it is. The clip only shortens."
+                )
+            return "With grad_clip=0 nothing is to be clipped; ask `if state.grad_clip > 0` first."
     return None
 
 
@@ -239,16 +285,24 @@ def _variant(
         for batch, weight in list(zip(microbatches, weights, strict=True))[which]:
             if clear == "between":
                 state.optimizers.zero_grad()
-            divisor = {"all": total, "own": weight * len(weights), "none": torch.tensor(1)}[divide]
+            divisor = {"all": total, "own": weight * len(weights), "none": torch.tensor(1), "late": torch.tensor(1)}[
+                divide
+            ]
             share = objective.loss(state.model, batch) / divisor
             share.backward()
             loss = share.detach() if loss_of == "last" else loss + share.detach()
         parameters = list(state.model.parameters())
         grad_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if clip == "before":
+        if clip == "before" and state.grad_clip > 0 or clip == "even at 0":
             torch.nn.utils.clip_grad_norm_(parameters, state.grad_clip)
+        elif clip == "to length":
+            for p in parameters:
+                if p.grad is not None and state.grad_clip > 0:
+                    p.grad.mul_(state.grad_clip / grad_norm)
         if rate == "before":
             state.optimizers.set_rate(state.schedule(state.step))
+        elif rate == "absolute":
+            state.optimizers.set_rate(state.schedule(state.step) * 5e-4)
         elif rate == "next":
             state.optimizers.set_rate(state.schedule(state.step + 1))
         state.optimizers.step()
@@ -259,6 +313,10 @@ def _variant(
         if clear == "after":
             state.optimizers.zero_grad()
         state.step += int(count)
+        if divide == "late":
+            loss = loss / total
+        if norm == "swapped":
+            return grad_norm, loss
         return loss, torch.tensor(state.grad_clip) if norm == "after" else grad_norm
 
     return update
@@ -292,16 +350,23 @@ UPDATE = Exercise(
         WrongAnswer("first micro-batch only", _variant(which=slice(0, 1)), "Only the first micro-batch"),
         WrongAnswer("loss of the last micro-batch", _variant(loss_of="last"), "last micro-batch's alone"),
         WrongAnswer("loss not divided", _variant(divide="none"), "divide it by the total weight"),
+        WrongAnswer("divided after backward", _variant(divide="late"), "before `backward()`"),
+        WrongAnswer("always scaled to the clip", _variant(clip="to length"), "The clip only shortens"),
+        WrongAnswer("clipped to nothing at 0", _variant(clip="even at 0"), "nothing is to be clipped"),
+        WrongAnswer("set_rate given a learning rate", _variant(rate="absolute"), "not a learning rate"),
+        WrongAnswer("pair swapped", _variant(norm="swapped"), "swapped"),
         WrongAnswer("norm after the clip", _variant(norm="after"), "the one after the clip"),
         WrongAnswer("step not counted", _variant(count=False), "schedule stands still"),
     ),
     hints=(
-        "There are seven things to do: weigh, forward and backward for each micro-batch, clip, set the rate, step, "
-        "clear, count. The listing of `train_step` above has them in this order.",
+        "Weigh; forward and backward for each micro-batch; clip; then set the rate, step, clear, count. The four "
+        "things of the text are these, the last one in its four parts.",
         "`sum(objective.weight(batch) for batch in microbatches)` weighs the whole update. Divide each micro-batch's "
         "loss sum by *that* before `backward()`.",
-        "`torch.nn.utils.clip_grad_norm_(state.model.parameters(), state.grad_clip)` clips, and returns the norm from "
-        "before. Then `state.optimizers.set_rate(state.schedule(state.step))`, `.step()`, `.zero_grad()`.",
+        "`torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters()])` measures. "
+        "`torch.nn.utils.clip_grads_with_norm_(parameters, state.grad_clip, norm)` clips, and stands behind "
+        "`if state.grad_clip > 0`. Then `state.optimizers.set_rate(state.schedule(state.step))`, `.step()`, "
+        "`.zero_grad()`.",
     ),
 )
 

@@ -154,12 +154,12 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
         if _is_stub(error, answer):
             return _not_done("the function still raises `NotImplementedError`")
         if call is not None and call.returned_none and exercise.returns_value:
-            return _not_done("the function returns nothing; is a `return` missing?")
+            return _not_done("the function returns nothing, so a `return` is missing")
         return Verdict.wrong(_explain(error, answer, inside=call is None or error is call.error))
     if call is not None and call.error is not None and _is_stub(call.error, answer):
         return _not_done("the function still raises `NotImplementedError`")
     if call is not None and call.returned_none and exercise.returns_value:
-        return _not_done("the function returns nothing; is a `return` missing?")
+        return _not_done("the function returns nothing, so a `return` is missing")
     if not isinstance(verdict, Verdict):
         raise TypeError(f"The check of exercise {exercise.key!r} returned {verdict!r}; it must return a Verdict.")
     return verdict
