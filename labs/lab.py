@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser
 from matplotlib.figure import Figure
 
 from minimind.trace import Record
+from minimind.train.pretrain import require_folder
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -59,7 +60,7 @@ def command_line(
     if lab == "__main__":
         lab = Path(sys.argv[0]).stem
     summary = (run.__doc__ or "").split("\n\n")[0]  # the rest of it describes the options, and stands beside them
-    parser = ArgumentParser(prog=lab, usage=f"{lab}.py [options]", description=summary)
+    parser = ArgumentParser(prog=lab, allow_abbrev=False, usage=f"{lab}.py [options]", description=summary)
     parser.add_function_arguments(run, skip=set(not_options))
     parser.add_argument("--json", type=str, default="", help="write the record to this file")
     parser.add_argument("--plot", type=str, default="", help="draw the figure into this .png, .svg or .pdf file")
@@ -69,6 +70,11 @@ def command_line(
     try:
         if plot_path and Path(plot_path).suffix not in (".png", ".svg", ".pdf"):
             raise ValueError(f"plot={plot_path!r} must end in .png, .svg or .pdf.")
+        for option, path in (("json", json_path), ("plot", plot_path)):
+            if path:
+                require_folder(option, str(Path(path).parent))
+                if Path(path).is_dir():
+                    raise ValueError(f"{option}={path!r} is a folder; name a file in it.")
         record = run(**options)
         print(record.table())
         if json_path:

@@ -4,6 +4,7 @@ python labs/trace_pretrain_step.py
 python labs/trace_pretrain_step.py --hidden_size 96 --num_hidden_layers 3 --plot step.png
 """
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -160,6 +161,12 @@ def _batches(config: RunConfig) -> tuple[PretrainDataset, list[Batch]]:
 
 def _finish(record: Record, model: MiniMindForCausalLM, dataset: PretrainDataset) -> Record:
     first = record.steps[0]
+    for step in record.steps:
+        if not (math.isfinite(step.loss) and math.isfinite(step.grad_norm_before_clip)):
+            raise ValueError(
+                f"step {step.step}: loss {step.loss}, gradient norm {step.grad_norm_before_clip}; the run diverged. "
+                "Try a smaller learning_rate."
+            )
     record.values = {
         "parameters": sum(p.numel() for p in model.parameters()),
         "learning_rate": first.learning_rate,

@@ -5,6 +5,7 @@ minimind generate --from_weight pretrain --prompt "One day,"
 minimind tokenizer train --recipe world-800 --save_dir my-tokenizer
 """
 
+import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,9 @@ class TokenizerConfig:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status. An error for a person is one sentence and status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Chinese shows ?, and training goes on
     arguments = _parser().parse_args(argv, defaults=False)
     command: str = arguments.subcommand
     given = arguments[command]
@@ -80,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="minimind", description="Train a small language model and use it.")
+    parser = ArgumentParser(prog="minimind", allow_abbrev=False, description="Train a small language model and use it.")
     commands = parser.add_subcommands()
 
     pretrain = _command("minimind pretrain", "Teach a model to continue text.")
@@ -105,7 +109,7 @@ def _parser() -> ArgumentParser:
 
 def _command(name: str, description: str) -> ArgumentParser:
     # One line of usage: the full list of options would bury an error message below it.
-    return ArgumentParser(prog=name, usage=f"{name} [options]", description=description)
+    return ArgumentParser(prog=name, usage=f"{name} [options]", allow_abbrev=False, description=description)
 
 
 def _pretrain(given: dict[str, Any]) -> None:
@@ -126,10 +130,17 @@ def _generate(given: dict[str, Any]) -> None:
     config = GenerateConfig(**given)
     if config.samples < 1:
         raise ValueError(f"samples={config.samples} must be at least 1.")
+    if not 0 <= config.seed < 2**63:
+        raise ValueError(f"seed={config.seed} must be a whole number from 0 to 2**63 - 1.")
     device = resolve_device(config.device)
     folder = find_weights(config.from_weight, config.save_dir)
+    model = load_weights(folder)
     tokenizer = load_tokenizer(folder)
-    model = load_weights(folder, tokenizer=tokenizer)
+    if len(tokenizer) != model.config.vocab_size:
+        raise ValueError(
+            f"{folder}: the tokenizer has {len(tokenizer)} entries and the model {model.config.vocab_size}; they do "
+            "not belong together."
+        )
     model.to(device)  # type: ignore[arg-type]
     texts = continue_prompts(
         model, tokenizer, [config.prompt] * config.samples, config.max_new_tokens, config.temperature, config.seed
@@ -140,8 +151,12 @@ def _generate(given: dict[str, Any]) -> None:
 def _train_tokenizer(given: dict[str, Any]) -> None:
     from minimind.data.jsonl import read_texts
     from minimind.tokenizer import SHIPPED_VOCAB_SIZES, shipped_training_texts, train_tokenizer
+    from minimind.train.pretrain import require_folder
 
     config = TokenizerConfig(**given)
+    require_folder("save_dir", config.save_dir)
+    if config.vocab_size > 1_000_000:
+        raise ValueError(f"vocab_size={config.vocab_size:,} is beyond 1,000,000, the most that is allowed.")
     folder = Path(config.save_dir)
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"save_dir={config.save_dir!r} is not empty; a new tokenizer needs a new folder.")

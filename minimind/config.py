@@ -173,6 +173,22 @@ class MiniMindConfig(PreTrainedConfig):
         return saved
 
 
+_MOST = {
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_024,
+    "num_attention_heads": 1_024,
+    "head_dim": 1_024,
+    "intermediate_size": 1_048_576,
+    "max_seq_len": 32_768,  # the positions that MiniMindConfig promises
+    "batch_size": 1_000_000,
+    "accumulation_steps": 100_000,
+    "world_documents": 100_000_000,
+    "threads": 1_024,
+    "seed": 2**32 - 1,
+}
+"""Beyond these a value is a slip of the keyboard, and would end in a full memory instead of a sentence."""
+
+
 def _require_positive_int(owner: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{owner}: {name}={value!r} must be a whole number of at least 1.")
@@ -284,6 +300,11 @@ class RunConfig:
             for name in names.split():
                 if not getattr(self, name) >= minimum:  # written so that NaN fails too
                     raise ValueError(f"{name}={getattr(self, name)} must be at least {minimum}.")
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name}={getattr(self, name):,} is beyond {most:,}, the most that is allowed.")
+        if len(self.save_weight) > 100:
+            raise ValueError(f"save_weight is {len(self.save_weight)} characters long; use at most 100.")
         for name in ("beta1", "beta2", "dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1).")
@@ -299,7 +320,7 @@ class RunConfig:
         if self.max_steps and self.warmup_steps >= self.max_steps:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} leaves no update at the full rate in max_steps={self.max_steps}; "
-                "make it smaller."
+                "make one larger or the other smaller."
             )
 
     def _check_types(self) -> None:
@@ -344,7 +365,7 @@ class RunConfig:
             ValueError: not TOML, or an unknown field; the message names the file.
         """
         try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
             return self.replace(**values)
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}.") from error

@@ -206,3 +206,11 @@ def test_every_size_of_a_run_reaches_the_model():
 def test_an_unknown_preset_is_answered_with_those_that_exist():
     with pytest.raises(ValueError, match="'leson'.*lab, lesson"):
         preset("leson")
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_seq_len": 40_000}, {"threads": 999_999_999}, {"hidden_size": 10**11}, {"save_weight": "x" * 300}]
+)
+def test_a_slip_of_the_keyboard_is_a_sentence_and_not_a_full_memory(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        RunConfig().replace(**change)

@@ -90,6 +90,19 @@ def _source_defects(lesson: Lesson) -> Iterator[str]:
             yield f"{where}: `= !command` hides a failing command; use subprocess.run(..., check=True)."
         if "get_ipython().system" in called and not _EXIT_CODE_ASSERTED.search(cell.source):
             yield f"{where}: `!command` hides a failing command; add `assert _exit_code == 0` below it."
+        if _leaves_output_to_a_child(tree):
+            yield f"{where}: what a child process prints may come a cell late; use capture_output=True and print it."
+
+
+def _leaves_output_to_a_child(tree: ast.AST) -> bool:
+    """Whether a child process inherits standard output, which ipykernel forwards in the background."""
+    runs = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("subprocess.run", "subprocess.call", "subprocess.check_call", "os.system")
+    ]
+    return any(not {keyword.arg for keyword in run.keywords} & {"capture_output", "stdout"} for run in runs)
 
 
 def _notebook_defects(path: Path, built: NotebookNode) -> Iterator[str]:

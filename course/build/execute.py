@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
 from course.build.files import write_notebook
+from course.build.kernel_client import WakefulKernelClient
 from course.build.sources import VARIANTS, notebook_path, read_lesson, tags_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +71,11 @@ class NotebookKernel:
 
     def start(self) -> None:
         """Start the kernel."""
-        manager = AsyncKernelManager(kernel_name=self._kernel_name, kernel_spec_manager=NbvalKernelspecManager())
+        manager = AsyncKernelManager(
+            kernel_name=self._kernel_name,
+            kernel_spec_manager=NbvalKernelspecManager(),
+            client_factory=WakefulKernelClient,
+        )
         client = NotebookClient(
             self.notebook,
             km=manager,

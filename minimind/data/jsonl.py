@@ -69,6 +69,8 @@ def read_texts(path: Path | str, field: str = "text", lenient: bool = False) -> 
     Raises:
         DataError: when the name is of neither kind, or the file cannot be used.
     """
+    if Path(path).is_dir():
+        raise DataError(f"{path} is a folder: name one .jsonl or .txt file.")
     suffix = Path(path).suffix.lower()
     if suffix == ".txt":
         return read_text_blocks(path, lenient=lenient)
@@ -125,7 +127,9 @@ def _read(path: Path, pieces: _Pieces, parse: Callable[[bytes], str], lenient: b
             report.rows.append(parse(piece))
         except _Unusable as error:
             if not lenient:
-                remedy = f"{error.remedy}; or read leniently to drop such rows."
+                remedy = (
+                    f"{error.remedy}; or drop and count such rows with lenient=1 (on the command line --lenient 1)."
+                )
                 raise DataError(f"{path}, line {number}: {error.found}. {remedy}") from None
             report.dropped[error.reason] += 1
     if report.rows:

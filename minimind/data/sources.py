@@ -38,7 +38,7 @@ def load_texts(run: RunConfig) -> tuple[list[str], str]:
         texts = corpus_texts(run.data_path)
         return texts, f"{len(texts):,} documents of the shipped corpus {run.data_path}"
     path = Path(run.data_path)
-    if not path.exists():
+    if not run.data_path.strip() or not path.exists():
         raise ValueError(
             f"data_path={run.data_path!r} is neither a file nor one of world, {', '.join(sorted(CORPORA))}."
         )

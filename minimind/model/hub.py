@@ -6,6 +6,7 @@ This is one of the two kinds of files. The other, resume state, holds what an in
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -14,12 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from minimind.config import MiniMindConfig
 from minimind.model.transformer import MiniMindForCausalLM
+
+_WRITTEN = frozenset(
+    (
+        "config.json generation_config.json model.safetensors model.safetensors.index.json tokenizer.json "
+        "tokenizer_config.json special_tokens_map.json chat_template.jinja"
+    ).split()
+)
 
 SIZE_FIELDS = (
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
@@ -32,18 +41,14 @@ def save_weights(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
     """Writes weights, config and tokenizer as a plain Qwen3 folder; an older folder is replaced as a whole.
 
     Raises:
-        ValueError: `folder` exists and is not a folder of weights, so replacing it would lose something else.
+        ValueError: see `require_replaceable`.
     """
     assert isinstance(model, MiniMindForCausalLM)
     folder = Path(folder)
-    if folder.exists() and not (folder / "config.json").is_file():
-        raise ValueError(
-            f"{folder} exists and holds no config.json, so it is not a folder of weights and is not replaced; "
-            "choose another --save_dir or --save_weight."
-        )
+    require_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-    with _no_library_bars():
+    with _quiet_library():
         model.save_pretrained(fresh)
     tokenizer.save_pretrained(fresh)
     if folder.exists():
@@ -54,6 +59,24 @@ def save_weights(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
     else:
         os.rename(fresh, folder)
     return folder
+
+
+def require_replaceable(folder: Path) -> None:
+    """Makes sure, before a run begins, that its weights may take the place of what is there.
+
+    Raises:
+        ValueError: `folder` is a file, or holds anything that `save_weights` did not write; it would be lost.
+    """
+    if not folder.exists():
+        return
+    foreign = (
+        sorted(p.name for p in folder.iterdir() if not _is_written_by_us(p.name)) if folder.is_dir() else [folder.name]
+    )
+    if foreign:
+        raise ValueError(
+            f"{folder} holds {foreign[0]!r}, which is no part of saved weights and would be lost if they were "
+            "replaced; move it away, or choose another --save_dir or --save_weight."
+        )
 
 
 def load_weights(
@@ -72,18 +95,20 @@ def load_weights(
     """
     folder = Path(folder)
     _require_weights(folder)
-    try:
-        config = MiniMindConfig.from_pretrained(folder)
-    except ValueError as error:
-        raise ValueError(f"{folder / 'config.json'}: {error}") from error
+    config = _read_config(folder / "config.json")
     if expected is not None:
         _require_same_sizes(folder, config, expected)
     if tokenizer is not None:
         _require_same_tokenizer(folder, tokenizer)
-    with _no_library_bars():
-        loaded: Any = MiniMindForCausalLM.from_pretrained(
-            folder, config=config, dtype=torch.float32, output_loading_info=True
-        )
+    try:
+        with _quiet_library():
+            loaded: Any = MiniMindForCausalLM.from_pretrained(
+                folder, config=config, dtype=torch.float32, output_loading_info=True
+            )
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{folder}: the weights cannot be read ({_first_line(error)}); save or copy them again."
+        ) from error
     model, report = loaded
     assert isinstance(model, MiniMindForCausalLM)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -94,7 +119,28 @@ def load_weights(
                 f"{f' and {len(names) - 3} more' if len(names) > 3 else ''}. The file and its config.json do not "
                 "belong together; save the folder again."
             )
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise ValueError(f"{folder}: {name} holds numbers that are not finite; the run that saved it diverged.")
     return model
+
+
+def _is_written_by_us(name: str) -> bool:
+    return name in _WRITTEN or re.fullmatch(r"model-\d{5}-of-\d{5}\.safetensors", name) is not None
+
+
+def _read_config(path: Path) -> MiniMindConfig:
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(saved, dict) or saved.get("model_type") != MiniMindConfig.model_type:
+            raise ValueError("it does not say model_type qwen3, so it describes no model of this kind")
+        return MiniMindConfig.from_dict(saved)
+    except (ValueError, TypeError, OSError) as error:
+        raise ValueError(f"{path}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 
 def find_weights(name: str, save_dir: str) -> Path:
@@ -114,13 +160,15 @@ def find_weights(name: str, save_dir: str) -> Path:
 
 
 @contextmanager
-def _no_library_bars() -> Iterator[None]:
-    """Keeps the library's progress bars off a user's screen for as long as a file takes."""
-    shown = logging.is_progress_bar_enabled()
+def _quiet_library() -> Iterator[None]:
+    """Keeps the library's bars and reports off a user's screen for as long as a file takes; we say what is wrong."""
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        logging.set_verbosity(verbosity)
         if shown:
             logging.enable_progress_bar()
 
@@ -146,7 +194,10 @@ def _require_same_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerFast) ->
     saved = folder / "tokenizer.json"
     if not saved.is_file():
         raise ValueError(f"{folder} has no tokenizer.json, so nobody can say what its ids mean; add the one it used.")
-    theirs = json.loads(saved.read_text(encoding="utf-8"))["model"]["vocab"]
+    try:
+        theirs = json.loads(saved.read_text(encoding="utf-8"))["model"]["vocab"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ValueError(f"{saved}: no tokenizer can be read from it ({_first_line(error)}); copy it again.") from error
     ours = tokenizer.get_vocab()
     differing = sum(ours.get(token) != index for token, index in theirs.items())
     if differing:

@@ -35,10 +35,13 @@ def continue_prompts(
     """
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens={max_new_tokens} leaves nothing to generate; ask for at least 1.")
-    if not 0.0 <= temperature < float("inf"):
-        raise ValueError(f"temperature={temperature} must be 0 (always the likeliest token) or above.")
+    if temperature != 0.0 and not 0.01 <= temperature <= 100.0:
+        raise ValueError(f"temperature={temperature} must be 0 (always the likeliest token), or from 0.01 to 100.")
     if not prompts:
         return []
+    for prompt in prompts:
+        if not prompt.isprintable() and any(0xD800 <= ord(character) <= 0xDFFF for character in prompt):
+            raise ValueError(f"the prompt {prompt!r} is not valid Unicode; give it as UTF-8.")
     rows = [[tokenizer.bos_token_id, *encode_text(tokenizer, prompt)] for prompt in prompts]
     longest = max(len(row) for row in rows)
     limit = model.config.max_position_embeddings

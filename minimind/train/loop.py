@@ -57,6 +57,7 @@ def train(
     on_metrics: Callable[[StepMetrics], None],
     on_validate: Callable[[int], None],
     on_save: Callable[[int], str],
+    last_saved: str = "",
     emit: Emit = no_op,
 ) -> None:
     """Makes updates from `state.step` to `plan.total_steps`.
@@ -71,16 +72,17 @@ def train(
         on_metrics: is given every update's numbers, in order, once they are known to be finite.
         on_validate: is called with the step after which to measure.
         on_save: is called with the step at which to save, and returns what it saved for an error message to name.
+        last_saved: what an error message may name before the first save; empty for nothing.
         emit: listens to every step.
 
     Raises:
-        NonFiniteError: a loss or gradient norm is not finite. Nothing is saved from that update on.
+        NonFiniteError: a loss, a gradient norm or, when it is time to save, a parameter is not finite. Nothing is
+            saved from that update on.
     """
     device = next(state.model.parameters()).device
     # On a CPU reading a number costs nothing; on an accelerator it makes the CPU wait, so numbers are read together.
     read_interval = 1 if device.type == "cpu" else plan.log_interval
     unread: list[tuple[StepResult, Batch]] = []
-    last_saved = "none yet"
     begun_s = time.perf_counter()
 
     def read() -> None:
@@ -95,9 +97,7 @@ def train(
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise NonFiniteError(
                     f"step {result.step}: loss {loss}, gradient norm {norm}. The samples of this update are "
-                    f"{_list(batch.sample_ids)}; the last good checkpoint is {last_saved}. Training has stopped and "
-                    "saved nothing since. Look at these samples, or continue from that checkpoint with a smaller "
-                    "learning rate."
+                    f"{_list(batch.sample_ids)}. {_way_back(last_saved)}"
                 )
             state.tokens += count
             on_metrics(StepMetrics(result.step, loss, norm, result.learning_rate, count, sum(tokens) / elapsed_s))
@@ -117,9 +117,23 @@ def train(
         if validate:
             on_validate(step)
         if save:
+            for name, parameter in state.model.named_parameters():
+                if not bool(torch.isfinite(parameter).all()):
+                    raise NonFiniteError(f"step {step}: {name} is no longer finite. {_way_back(last_saved)}")
             last_saved = on_save(step)
         if validate or save:
             begun_s = time.perf_counter()  # neither is training time
+
+
+def _way_back(last_saved: str) -> str:
+    if not last_saved:
+        return (
+            "Training has stopped and saved nothing. Look at these samples, or begin again at a smaller learning rate."
+        )
+    return (
+        f"Training has stopped and saved nothing since {last_saved}, the last good checkpoint. Look at these samples, "
+        "or continue from there, or from the one before if it has gone wrong too, with a smaller learning rate."
+    )
 
 
 def _due(step: int, interval: int) -> bool:

@@ -15,7 +15,7 @@ from minimind import evaluate
 from minimind.config import RunConfig
 from minimind.data.sources import PretrainData, pretrain_data
 from minimind.evaluate import world_prompts
-from minimind.model.hub import find_weights, load_weights, save_weights
+from minimind.model.hub import find_weights, load_weights, require_replaceable, save_weights
 from minimind.model.transformer import MiniMindForCausalLM
 from minimind.objectives.next_token import NextToken
 from minimind.serve.generate import continue_prompts
@@ -70,6 +70,9 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("pretraining runs in one process here; start it without torchrun.")
+    require_folder("save_dir", run.save_dir)
+    require_folder("checkpoint_dir", run.checkpoint_dir)
+    require_replaceable(Path(run.save_dir) / run.save_weight)
     device = resolve_device(run.device)
     autocast = make_autocast(run.dtype, device)
     tokenizer = load_tokenizer(run.tokenizer)
@@ -105,6 +108,13 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
         for line in resume.notes:
             say(line)
         restore(state, data.train, resume.snapshot)
+        if state.step > total_steps:
+            raise ValueError(
+                f"max_steps={total_steps}: {resume.path} is {state.step - total_steps} steps further already; ask for "
+                "more steps, or resume from an earlier checkpoint."
+            )
+        if state.step == total_steps:
+            say(f"finished   step {state.step} of {total_steps} was the last: nothing is left to train")
     for line in set_aside(run, resume):
         say(line)
     return _train(run, tokenizer, data, state, total_steps, identity, resume, say, show_bar, emit)
@@ -156,6 +166,7 @@ def _train(
             on_metrics=progress.update,
             on_validate=on_validate,
             on_save=on_save,
+            last_saved=str(resume.path) if resume is not None else "",
             emit=emit,
         )
     finally:
@@ -163,8 +174,9 @@ def _train(
     last = progress.last
     if last is not None:
         say(f"trained    {state.step:,} steps, {state.tokens:,} tokens, loss {last.loss:.3f}")
-    after = _samples(run, model, tokenizer, "after", say) if run.samples else None
+    # Before the samples: whatever may go wrong while printing, the weights are safe.
     weights = save_weights(model, tokenizer, Path(run.save_dir) / run.save_weight)
+    after = _samples(run, model, tokenizer, "after", say) if run.samples else None
     say(f"weights    {weights}   (a later stage or `minimind generate` loads these)")
     say(f"checkpoint {checkpoint}   (an interrupted run continues from here: --from_resume 1)")
     return PretrainResult(
@@ -203,6 +215,23 @@ def make_optimizers(run: RunConfig, model: MiniMindForCausalLM) -> Optimizers:
     if run.optimizer == "adamw":
         return adamw(model, run.learning_rate, run.weight_decay, betas)
     return muon_and_adamw(model, run.learning_rate, run.muon_learning_rate, run.weight_decay, betas)
+
+
+def require_folder(field: str, path: str) -> None:
+    """Makes sure, before a run begins, that a folder can be made or written at `path`.
+
+    Raises:
+        ValueError: it is empty or a file, or may not be written; the message names the field.
+    """
+    if not path.strip() or "\0" in path:
+        raise ValueError(f"{field}={path!r} names no folder.")
+    here = Path(path).absolute()
+    while not here.exists() and here != here.parent:
+        here = here.parent
+    if not here.is_dir():
+        raise ValueError(f"{field}={path!r}: {here.name} is a file; name a folder.")
+    if not os.access(here, os.W_OK):
+        raise ValueError(f"{field}={path!r}: nothing may be written in {here.name or here}; name another folder.")
 
 
 def resolve_device(name: str) -> torch.device:

@@ -53,7 +53,12 @@ def find_resume(run: RunConfig) -> Resume | None:
                 "these, or 1 for the newest."
             )
         path = there[run.from_resume]
-    snapshot = load(path)
+    try:
+        snapshot = load(path)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error} Use --from_resume 1, which falls back to the newest good checkpoint."
+        ) from error
     notes.append(f"resuming   {path} (step {snapshot.step})")
     notes += _differences(path, snapshot.documents["trainer"]["run"], settings_of(run))
     return Resume(path, snapshot, notes)

@@ -91,7 +91,7 @@ def test_a_bad_line_is_named_with_file_line_finding_and_remedy(write, line: byte
     message = str(caught.value)
     assert message.startswith(f"{path}, line 3: ")
     assert re.search(sentence, message)
-    assert message.endswith("or read leniently to drop such rows.")
+    assert message.endswith("; or drop and count such rows with lenient=1 (on the command line --lenient 1).")
     assert "\n" not in message
     assert len(message) < len(str(path)) + 400
 

@@ -162,3 +162,36 @@ def test_weights_that_are_not_there_are_answered_with_those_that_are(folder):
         find_weights("absent", str(folder.parent))
     with pytest.raises(ValueError, match="holds none yet"):
         find_weights("absent", str(folder / "nothing"))
+
+
+def test_a_folder_with_anything_else_in_it_is_never_replaced(model, folder, tokenizer):
+    (folder / "thesis.doc").write_text("three years of work")
+    with pytest.raises(ValueError, match="thesis.doc"):
+        save_weights(model, tokenizer, folder)
+    assert (folder / "thesis.doc").read_text() == "three years of work"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1", "cannot be read"),
+        ("model.safetensors", b"", "cannot be read"),
+        ("config.json", b"[]", "model_type"),
+        ("config.json", b"{", "config.json"),
+        ("config.json", b'{"model_type": "llama"}', "model_type"),
+        ("tokenizer.json", b"{}", "tokenizer.json"),
+        ("tokenizer.json", b"{", "tokenizer.json"),
+    ],
+)
+def test_a_damaged_folder_gets_one_sentence_that_names_the_file(folder, tokenizer, name, content, words):
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=words) as raised:
+        load_weights(folder, tokenizer=tokenizer)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_weights_that_are_no_numbers_are_refused(model, tokenizer, tmp_path):
+    with torch.no_grad():
+        model.model.norm.weight[0] = float("nan")
+    with pytest.raises(ValueError, match=r"model\.norm\.weight.*not finite"):
+        load_weights(save_weights(model, tokenizer, tmp_path / "nan"))

@@ -1,15 +1,22 @@
 """Promises of `python -m course.build build`: what a source becomes, and what is refused with a sentence."""
 
+import asyncio
 import json
 import os
 import sys
+import time
 from pathlib import Path
+from queue import Empty
+from typing import Any
 
 import pytest
+import zmq.asyncio
+from jupyter_client.session import Session
 
 from course.build.__main__ import main
 from course.build.execute import ROOT, ExecutionError, build_lesson
 from course.build.files import read_notebook, write_atomically
+from course.build.kernel_client import WakefulChannel
 from course.build.sources import VARIANTS, SourceError, read_lesson
 
 SOURCE = """---
@@ -225,6 +232,47 @@ def test_a_cell_that_does_not_run_as_tagged_stops_the_build_and_leaves_the_old_n
         build_lesson(write(tmp_path, cell("01-a", code, tags)), notebooks, cell_timeout_s=1)
     assert sentence in str(caught.value)
     assert (notebooks / "01-question.ipynb").read_text() == "old"
+
+
+def test_a_reply_whose_wake_up_was_lost_is_found_long_before_the_time_limit() -> None:
+    """A send on the waiting socket, past asyncio, uses up the reply's wake-up: what nbclient's Output widgets do."""
+
+    async def wait_for_the_reply() -> tuple[dict[str, Any], float]:
+        kernel, client = (
+            zmq.asyncio.Context.instance().socket(zmq.DEALER),
+            zmq.asyncio.Context.instance().socket(zmq.DEALER),
+        )
+        client.connect(f"tcp://127.0.0.1:{kernel.bind_to_random_port('tcp://127.0.0.1')}")
+        session = Session(key=b"")
+        channel = WakefulChannel(client, session)
+        loop, started = asyncio.get_running_loop(), time.monotonic()
+        waiting = asyncio.ensure_future(channel.get_msg(timeout=30))
+        await asyncio.sleep(0.1)
+        loop.remove_reader(client.FD)  # the lost wake-up, on purpose: asyncio hears nothing of this socket any more
+        session.send(zmq.Socket.shadow(kernel.underlying), "execute_reply", {"status": "ok"})
+        message = await waiting
+        kernel.close(linger=0)
+        client.close(linger=0)
+        return message, time.monotonic() - started
+
+    message, waited_s = asyncio.run(wait_for_the_reply())
+    assert message["content"] == {"status": "ok"}
+    assert waited_s < 10
+
+
+def test_a_wait_for_a_message_that_never_comes_ends_in_time() -> None:
+    async def wait_for_nothing() -> None:
+        socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        socket.bind_to_random_port("tcp://127.0.0.1")
+        try:
+            await WakefulChannel(socket, Session(key=b"")).get_msg(timeout=0.7)
+        finally:
+            socket.close(linger=0)
+
+    started = time.monotonic()
+    with pytest.raises(Empty):
+        asyncio.run(wait_for_nothing())
+    assert 0.6 < time.monotonic() - started < 10
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

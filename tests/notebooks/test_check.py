@@ -229,6 +229,8 @@ def test_text_that_only_looks_like_a_path_is_no_defect(root: Path, text: str) ->
     [
         ("!ls", "`!command` hides a failing command"),
         ("files = !ls", "`= !command` hides a failing command"),
+        ("import subprocess\ny = subprocess.run(['ls'], check=True)", "may come a cell late"),
+        ("import os\ny = os.system('ls')", "may come a cell late"),
         ("y = 3;", "ends with ';'"),
         ("y = 3;  # quiet", "ends with ';'"),
         ("y = 3\n# NBVAL_IGNORE_OUTPUT", "NBVAL_IGNORE_OUTPUT is a comment that nbval obeys"),

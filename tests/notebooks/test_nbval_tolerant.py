@@ -213,6 +213,8 @@ def store(path: Path, cells: list[Cell], change: Callable[[NotebookNode], None] 
     write_notebook(notebook, path)
 
 
+# The sleep: ipykernel forwards what a child writes in the background, and a loaded machine would show it a cell late.
+CHILD = "import subprocess, time\ndone = subprocess.run(['echo', 'from a child'])\ntime.sleep(1)"
 PICTURE = "from IPython.display import display_png\ndisplay_png(bytes([137, 80, 78, 71]), raw=True)"
 
 
@@ -249,7 +251,7 @@ CELLS = [
     Cell("picture", PICTURE, stored_outputs=(picture("b3RoZXI="),)),
     Cell("picture-gone", "x = 1", stored_outputs=(picture("b3RoZXI="),)),
     Cell("unattended", "import os; print(os.environ['MINIMIND_COURSE_UNATTENDED'])", "1\n"),
-    Cell("subprocess", "import subprocess\ndone = subprocess.run(['echo', 'from a child'])", "from a child\n"),
+    Cell("subprocess", CHILD, "from a child\n"),
     Cell("command", "!echo from a child", "from a child\n"),
     Cell("trailing", "3;"),
     Cell("clear", "from IPython.display import clear_output\nprint(1)\nclear_output()\nprint(2)", "2\n"),

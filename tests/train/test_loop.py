@@ -162,7 +162,7 @@ def test_a_gradient_that_is_no_number_stops_the_run_too():
             return loss
 
     diary = Diary()
-    with pytest.raises(NonFiniteError, match=r"step 1: loss \d.*none yet"):
+    with pytest.raises(NonFiniteError, match=r"step 1: loss \d.*saved nothing\."):
         diary.run(state_of(), tiny.Source(), LoopPlan(total_steps=3, save_interval=1), Steep())
     assert diary.lines == []
 
@@ -171,3 +171,16 @@ def test_of_many_samples_the_first_are_named():
     source = tiny.Source(lengths=(3,) * 20)
     with pytest.raises(NonFiniteError, match=r"100, 101, .*115 and 4 more"):
         Diary().run(state_of(), source, LoopPlan(total_steps=1), Broken(at=1, value=math.nan))
+
+
+def test_ruined_parameters_are_not_saved_although_the_loss_was_finite():
+    diary, state = Diary(), state_of()
+
+    def ruin(name, /, **payload):
+        if name == "step.end" and payload["result"].step == 4:
+            with torch.no_grad():
+                next(state.model.parameters()).fill_(math.nan)
+
+    with pytest.raises(NonFiniteError, match=r"step 4: .* no longer finite.*checkpoint-2"):
+        diary.run(state, tiny.Source(), LoopPlan(total_steps=9, save_interval=2), NextToken(), emit=ruin)
+    assert ("save", 4) not in diary.lines

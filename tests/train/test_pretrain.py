@@ -272,3 +272,26 @@ def test_several_processes_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="torchrun"):
         go(tiny.run(tmp_path))
+
+
+def test_a_place_that_cannot_take_the_result_is_refused_before_training(tmp_path):
+    run = tiny.run(tmp_path)
+    (tmp_path / "file").write_text("not a folder")
+    for field in ("save_dir", "checkpoint_dir"):
+        with pytest.raises(ValueError, match=f"{field}.*is a file"):
+            go(run, **{field: str(tmp_path / "file" / "deeper")})
+    foreign = tmp_path / "foreign" / run.save_weight
+    foreign.mkdir(parents=True)
+    (foreign / "thesis.doc").write_text("three years of work")
+    with pytest.raises(ValueError, match="thesis.doc"):
+        go(run, save_dir=str(foreign.parent))
+    assert not Path(run.checkpoint_dir).exists()
+
+
+def test_resuming_a_finished_run_says_that_nothing_is_left(whole, tmp_path):
+    run, result, _ = whole
+    _, said = go(run, from_resume=1, save_dir=str(tmp_path / "out"))
+    assert any("nothing is left to train" in line for line in said)
+    with pytest.raises(ValueError, match="max_steps=4"):
+        go(run, from_resume=6, max_steps=4)
+    assert result.checkpoint.exists()

@@ -58,7 +58,7 @@ def test_stubs_are_not_done_yet():
 
     assert judge(MEAN, raises).status == "not done yet"
     assert judge(MEAN, empty).status == "not done yet"
-    assert "is a `return` missing?" in judge(MEAN, empty).message
+    assert "a `return` is missing" in judge(MEAN, empty).message
 
 
 def test_a_stub_is_seen_through_a_check_that_catches_everything():
