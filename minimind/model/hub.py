@@ -11,6 +11,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def _quiet_library() -> Iterator[None]:
     """Keeps the library's bars and reports off a user's screen for as long as a file takes; we say what is wrong."""
     shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
-    logging.set_verbosity(logging.CRITICAL)
+    logging.set_verbosity(CRITICAL)
     try:
         yield
     finally:
