@@ -128,7 +128,7 @@ def test_editing_a_text_below_its_first_line_changes_no_id(tmp_path: Path) -> No
         (cell("01-a", "1", "rtol=1e-2, nbval_skip"), "the tag 'nbval_skip' is unknown"),
         (cell("01-a", "1", "NBVAL-IGNORE-OUTPUT"), "the tag 'NBVAL-IGNORE-OUTPUT' is unknown"),
         (cell("01-a", "1", "nbval-skip"), "the tag 'nbval-skip' is unknown"),
-        (cell("01-a", "1", "hide-input"), "the tag 'hide-input' is unknown"),
+        (cell("01-a", "1", "hide-output"), "the tag 'hide-output' is unknown"),
         (cell("01-a", "1", "rtol=loose"), "the tag 'rtol=loose' needs a number"),
         (cell("01-a", "1", "rtol=-0.1"), "the tag 'rtol=-0.1' needs a number"),
         (cell("01-a", "1", "atol=nan"), "the tag 'atol=nan' needs a number"),
