@@ -261,7 +261,7 @@ class RunConfig:
     max_seq_len: int = 160
     packing: Literal[0, 1] = 0
     epochs: int = 1
-    max_steps: int = 800
+    max_steps: int = 460
     batch_size: int = 16
     accumulation_steps: int = 1
     optimizer: Literal["adamw", "muon"] = "muon"
@@ -281,10 +281,10 @@ class RunConfig:
     checkpoint_dir: str = "checkpoints"
     from_weight: str = "none"
     from_resume: int = 0
-    save_interval: int = 400
+    save_interval: int = 230
     keep_checkpoints: int = 2
     log_interval: int = 10
-    eval_interval: int = 200
+    eval_interval: int = 115
     samples: int = 4
 
     def __post_init__(self) -> None:
