@@ -6,6 +6,7 @@ gradient are orange, what moves the parameters is green.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 import matplotlib as mpl
@@ -85,9 +86,9 @@ def _draw_flow(axes: Axes, record: Record, step: StepRecord) -> None:
     ]
     top = _boxes(axes, forward, y=26, width=13.0, height=9.5)
     bottom = _boxes(axes, back, y=4, width=19.0, height=9.5)
-    for left, right in zip(top, top[1:], strict=False):
+    for left, right in pairwise(top):
         _arrow(axes, (left[1], 30.75), (right[0], 30.75))
-    for left, right in zip(bottom, bottom[1:], strict=False):
+    for left, right in pairwise(bottom):
         _arrow(axes, (right[0], 8.75), (left[1], 8.75))
     _arrow(axes, ((top[-1][0] + top[-1][1]) / 2, 26), ((bottom[-1][0] + bottom[-1][1]) / 2 + 3, 13.5))
     axes.text(0.2, 38.2, "forward: from ids to a number", color=FAINT)
