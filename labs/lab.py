@@ -9,8 +9,8 @@ from typing import Any
 from jsonargparse import ArgumentParser
 from matplotlib.figure import Figure
 
+from minimind.folders import require_folder
 from minimind.trace import Record
-from minimind.train.pretrain import require_folder
 
 RECORDS = Path(__file__).parent / "records"
 

@@ -24,8 +24,8 @@ from minimind.model.transformer import MiniMindForCausalLM
 from minimind.objectives.next_token import NextToken
 from minimind.tokenizer import load_tokenizer
 from minimind.trace import Record, Recorder
+from minimind.train.device import resolve_device
 from minimind.train.optim import Optimizers, adamw
-from minimind.train.pretrain import resolve_device
 from minimind.train.schedule import warmup_cosine
 from minimind.train.step import Objective, TrainState, train_step
 

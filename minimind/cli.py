@@ -125,7 +125,7 @@ def _generate(given: dict[str, Any]) -> None:
     from minimind.model.hub import find_weights, load_weights
     from minimind.serve.generate import continue_prompts
     from minimind.tokenizer import load_tokenizer
-    from minimind.train.pretrain import resolve_device
+    from minimind.train.device import resolve_device
 
     config = GenerateConfig(**given)
     if config.samples < 1:
@@ -150,8 +150,8 @@ def _generate(given: dict[str, Any]) -> None:
 
 def _train_tokenizer(given: dict[str, Any]) -> None:
     from minimind.data.jsonl import read_texts
+    from minimind.folders import require_folder
     from minimind.tokenizer import SHIPPED_VOCAB_SIZES, shipped_training_texts, train_tokenizer
-    from minimind.train.pretrain import require_folder
 
     config = TokenizerConfig(**given)
     require_folder("save_dir", config.save_dir)

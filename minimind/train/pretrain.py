@@ -2,8 +2,6 @@
 
 import os
 import random
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from minimind import evaluate
 from minimind.config import RunConfig
 from minimind.data.sources import PretrainData, pretrain_data
 from minimind.evaluate import world_prompts
+from minimind.folders import require_folder
 from minimind.model.hub import find_weights, load_weights, require_replaceable, save_weights
 from minimind.model.transformer import MiniMindForCausalLM
 from minimind.objectives.next_token import NextToken
@@ -22,6 +21,7 @@ from minimind.serve.generate import continue_prompts
 from minimind.tokenizer import load_tokenizer
 from minimind.trace.events import Emit, no_op
 from minimind.train.checkpoint import commit
+from minimind.train.device import good_threads, make_autocast, resolve_device
 from minimind.train.loop import LoopPlan, StepMetrics, train
 from minimind.train.optim import Optimizers, adamw, muon_and_adamw
 from minimind.train.report import MetricsFile, Progress, Say
@@ -29,9 +29,6 @@ from minimind.train.resume import Resume, find_resume, set_aside, settings_of
 from minimind.train.schedule import warmup_cosine
 from minimind.train.state import capture, restore, sha256_of
 from minimind.train.step import TrainState
-
-SMALL_MODEL_PARAMETERS = 500_000
-"""Below this a second CPU thread costs more than it brings (measured: 0.16M parameters, 1.7 times slower)."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
     model.to(device)  # type: ignore[arg-type]  # the library's signature loses nn.Module.to's
     parameters = sum(p.numel() for p in model.parameters())
     if device.type == "cpu":
-        torch.set_num_threads(run.threads or (1 if parameters < SMALL_MODEL_PARAMETERS else _cores()))
+        torch.set_num_threads(run.threads or good_threads(parameters))
 
     total_steps = run.max_steps or run.epochs * data.train.batches_per_epoch()
     warmup_steps = min(run.warmup_steps, total_steps - 1)
@@ -215,59 +212,3 @@ def make_optimizers(run: RunConfig, model: MiniMindForCausalLM) -> Optimizers:
     if run.optimizer == "adamw":
         return adamw(model, run.learning_rate, run.weight_decay, betas)
     return muon_and_adamw(model, run.learning_rate, run.muon_learning_rate, run.weight_decay, betas)
-
-
-def require_folder(field: str, path: str) -> None:
-    """Makes sure, before a run begins, that a folder can be made or written at `path`.
-
-    Raises:
-        ValueError: it is empty or a file, or may not be written; the message names the field.
-    """
-    if not path.strip() or "\0" in path:
-        raise ValueError(f"{field}={path!r} names no folder.")
-    here = Path(path).absolute()
-    while not here.exists() and here != here.parent:
-        here = here.parent
-    if not here.is_dir():
-        raise ValueError(f"{field}={path!r}: {here.name} is a file; name a folder.")
-    if not os.access(here, os.W_OK):
-        raise ValueError(f"{field}={path!r}: nothing may be written in {here.name or here}; name another folder.")
-
-
-def resolve_device(name: str) -> torch.device:
-    """The device that `--device` means.
-
-    Raises:
-        ValueError: no such device, or not on this machine; the message lists those that are.
-    """
-    there = ["cpu"]
-    if torch.backends.mps.is_available():
-        there.insert(0, "mps")
-    if torch.cuda.is_available():
-        there.insert(0, "cuda")
-    if name == "auto":
-        return torch.device(there[0])
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device={name!r} is not a device; this machine has {', '.join(there)}.") from error
-    if device.type not in there:
-        raise ValueError(f"device={name!r} is not on this machine, which has {', '.join(there)}.")
-    return device
-
-
-def make_autocast(dtype: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
-    """The context of each forward pass: none for float32, torch's autocast for bfloat16.
-
-    Raises:
-        ValueError: this device cannot compute in bfloat16.
-    """
-    if dtype == "float32":
-        return nullcontext
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise ValueError(f"dtype={dtype!r}: this GPU has no bfloat16 instructions; use --dtype float32.")
-    return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

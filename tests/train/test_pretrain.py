@@ -10,8 +10,9 @@ from minimind.config import RunConfig
 from minimind.model.hub import load_weights
 from minimind.tokenizer import load_tokenizer
 from minimind.train.checkpoint import list_checkpoints, load
+from minimind.train.device import make_autocast, resolve_device
 from minimind.train.loop import NonFiniteError
-from minimind.train.pretrain import PretrainResult, make_autocast, pretrain, resolve_device
+from minimind.train.pretrain import PretrainResult, pretrain
 from tests import tiny
 
 
