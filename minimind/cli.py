@@ -1,20 +1,27 @@
 """The command `minimind`. Its options are the fields of typed dataclasses; there is no second list of them.
 
 minimind pretrain --preset lesson --hidden_size 96
+minimind sft
+minimind chat --prompt "What is 2 + 3?"
 minimind generate --from_weight pretrain --prompt "One day,"
 minimind tokenizer train --recipe world-800 --save_dir my-tokenizer
 """
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
-from minimind.config import PRESETS, RunConfig, preset
+from minimind.config import PRESETS, STAGES, RunConfig, preset
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from minimind.model.transformer import MiniMindForCausalLM
 
 PresetName = Literal["lab", "lesson"]
 assert set(PRESETS) == set(PresetName.__args__)  # type: ignore[attr-defined]
@@ -41,6 +48,33 @@ class GenerateConfig:
     max_new_tokens: int = 100
     temperature: float = 0.7
     samples: int = 1
+    seed: int = 0
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class ChatConfig:
+    """How to talk with a fine-tuned model.
+
+    Args:
+        prompt: a question to answer; empty begins a conversation in the terminal.
+        system: what the model is told before the conversation begins; empty for nothing.
+        from_weight: a name in save_dir, or a folder of weights.
+        save_dir: where weights are looked for by name.
+        history: 1 shows the model what was said before, 0 asks each question by itself.
+        max_new_tokens: at most so many tokens in an answer.
+        temperature: 0 takes the likeliest token every time; 1 samples from the model's own distribution.
+        seed: of the sampling.
+        device: 'cpu', 'cuda', 'mps', or 'auto' for the best of them.
+    """
+
+    prompt: str = ""
+    system: str = ""
+    from_weight: str = "sft"
+    save_dir: str = "out"
+    history: Literal[0, 1] = 0
+    max_new_tokens: int = 100
+    temperature: float = 0.0
     seed: int = 0
     device: str = "cpu"
 
@@ -91,13 +125,20 @@ def _parser() -> ArgumentParser:
     pretrain.add_argument(
         "--preset", type=PresetName, default="lesson", help="where the defaults come from; those below are lesson's"
     )
-    pretrain.add_argument("--config", type=str, default="", help="a TOML file with fields to set over the preset")
-    pretrain.add_class_arguments(RunConfig)
+    _add_run(pretrain, "pretrain")
     commands.add_subcommand("pretrain", pretrain, help="teach a model to continue text")
+
+    sft = _command("minimind sft", "Teach a model that continues text to answer.")
+    _add_run(sft, "sft")
+    commands.add_subcommand("sft", sft, help="teach a pretrained model to answer")
 
     generate = _command("minimind generate", "Continue a prompt with a trained model.")
     generate.add_class_arguments(GenerateConfig)
     commands.add_subcommand("generate", generate, help="continue a prompt with a trained model")
+
+    chat = _command("minimind chat", "Ask a fine-tuned model.")
+    chat.add_class_arguments(ChatConfig)
+    commands.add_subcommand("chat", chat, help="ask a fine-tuned model")
 
     train_tokenizer = _command("minimind tokenizer train", "Learn a vocabulary from text.")
     train_tokenizer.add_class_arguments(TokenizerConfig)
@@ -105,6 +146,12 @@ def _parser() -> ArgumentParser:
     commands.add_subcommand("tokenizer", tokenizer, help="train a tokenizer")
     tokenizer.add_subcommands().add_subcommand("train", train_tokenizer, help="learn a vocabulary from text")
     return parser
+
+
+def _add_run(parser: ArgumentParser, stage: str) -> None:
+    parser.add_argument("--config", type=str, default="", help="a TOML file with fields to set over the defaults")
+    parser.add_class_arguments(RunConfig)
+    parser.set_defaults(STAGES[stage])
 
 
 def _command(name: str, description: str) -> ArgumentParser:
@@ -115,21 +162,79 @@ def _command(name: str, description: str) -> ArgumentParser:
 def _pretrain(given: dict[str, Any]) -> None:
     from minimind.train.pretrain import pretrain
 
-    run = preset(given.pop("preset", "lesson"))
+    pretrain(_run_config("pretrain", given), show_bar=_has_terminal())
+
+
+def _sft(given: dict[str, Any]) -> None:
+    from minimind.train.sft import sft
+
+    sft(_run_config("sft", given), show_bar=_has_terminal())
+
+
+def _run_config(stage: str, given: dict[str, Any]) -> RunConfig:
+    run = preset(given.pop("preset", "lesson"), stage)
     if config := given.pop("config", ""):
         run = run.merged_with_toml(Path(config))
-    pretrain(run.replace(**given), show_bar=sys.stderr.isatty() or "ipykernel" in sys.modules)
+    return run.replace(**given)
+
+
+def _has_terminal() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def _generate(given: dict[str, Any]) -> None:
-    from minimind.model.hub import find_weights, load_weights
     from minimind.serve.generate import continue_prompts
-    from minimind.tokenizer import load_tokenizer
-    from minimind.train.device import resolve_device
 
     config = GenerateConfig(**given)
     if config.samples < 1:
         raise ValueError(f"samples={config.samples} must be at least 1.")
+    model, tokenizer = _load(config)
+    texts = continue_prompts(
+        model, tokenizer, [config.prompt] * config.samples, config.max_new_tokens, config.temperature, config.seed
+    )
+    print("\n\n".join(texts))
+
+
+def _chat(given: dict[str, Any]) -> None:
+    from minimind.serve.generate import answer_chats
+
+    config = ChatConfig(**given)
+    model, tokenizer = _load(config)
+    so_far: list[dict[str, str]] = [{"role": "system", "content": config.system}] if config.system else []
+
+    def answer(question: str, seed: int) -> str:
+        turns = [*so_far, {"role": "user", "content": question}]
+        (said,) = answer_chats(model, tokenizer, [turns], config.max_new_tokens, config.temperature, seed)
+        if config.history:
+            so_far.extend([turns[-1], {"role": "assistant", "content": said}])
+        return said
+
+    if config.prompt:
+        print(answer(config.prompt, config.seed))
+        return
+    if sys.stdin.isatty():
+        print("Ask something; an empty line ends the conversation.")
+    for number, line in enumerate(_questions()):
+        print(answer(line, config.seed + number))
+
+
+def _questions() -> Iterator[str]:
+    """What is typed, line by line, until an empty line or the end of the input."""
+    while True:
+        if sys.stdin.isatty():
+            print("> ", end="", flush=True)
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        yield line
+
+
+def _load(config: GenerateConfig | ChatConfig) -> "tuple[MiniMindForCausalLM, PreTrainedTokenizerFast]":
+    """The model and the tokenizer that a configuration names, on its device."""
+    from minimind.model.hub import find_weights, load_weights
+    from minimind.tokenizer import load_tokenizer
+    from minimind.train.device import resolve_device
+
     if not 0 <= config.seed < 2**63:
         raise ValueError(f"seed={config.seed} must be a whole number from 0 to 2**63 - 1.")
     device = resolve_device(config.device)
@@ -142,10 +247,7 @@ def _generate(given: dict[str, Any]) -> None:
             "not belong together."
         )
     model.to(device)  # type: ignore[arg-type]
-    texts = continue_prompts(
-        model, tokenizer, [config.prompt] * config.samples, config.max_new_tokens, config.temperature, config.seed
-    )
-    print("\n\n".join(texts))
+    return model, tokenizer
 
 
 def _train_tokenizer(given: dict[str, Any]) -> None:
@@ -175,6 +277,8 @@ def _train_tokenizer(given: dict[str, Any]) -> None:
 
 _COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "pretrain": _pretrain,
+    "sft": _sft,
+    "chat": _chat,
     "generate": _generate,
     "tokenizer train": _train_tokenizer,
 }

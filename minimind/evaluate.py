@@ -1,7 +1,9 @@
-"""How good is it? Loss on held-out text, and on the small world the share of sentences that are well formed."""
+"""How good is it? Loss on held-out text; on the small world, well-formed sentences and exact answers."""
 
+import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -9,9 +11,9 @@ from transformers import PreTrainedTokenizerFast
 
 from minimind.data.loader import BatchSource
 from minimind.model.transformer import MiniMindForCausalLM
-from minimind.serve.generate import continue_prompts
+from minimind.serve.generate import answer_chats, continue_prompts
 from minimind.train.step import Objective
-from minimind.world import STORY_OPENINGS, check_document
+from minimind.world import STORY_OPENINGS, Question, check_document, question
 
 
 @torch.no_grad()
@@ -83,3 +85,68 @@ def score_world(
     """Lets the model continue each prompt and has the world's checker judge the whole texts."""
     texts = continue_prompts(model, tokenizer, prompts, max_new_tokens=120, temperature=temperature, seed=seed)
     return score_world_texts(texts)
+
+
+HELD_OUT = "sum never trained"
+"""The kind of a question for one of the sums that no training text contains."""
+
+
+def world_questions(per_kind: int, seed: int, held_out: bool = False) -> list[Question]:
+    """Questions about facts, sums and stories in turn, so many of each; drawn as the training questions are.
+
+    Args:
+        per_kind: how many of each kind.
+        seed: of the draw; no seed gives the questions of training.
+        held_out: add as many sums that no training text contains.
+    """
+    rng = random.Random(f"questions to measure with, {seed}")
+    asked = []
+    for _ in range(per_kind):
+        asked += [question(rng, kinds=(kind,)) for kind in ("fact", "sum", "story")]
+        if held_out:
+            asked.append(replace(question(rng, kinds=("sum",), held_out_sums=True), kind=HELD_OUT))
+    return asked
+
+
+@dataclass(frozen=True)
+class ExactMatch:
+    """How many answers equal the expected ones, character by character.
+
+    Attributes:
+        answers: what the model said, in the order of the questions.
+        right: by kind, how many were exact.
+        asked: by kind, how many were asked.
+    """
+
+    answers: tuple[str, ...]
+    right: dict[str, int]
+    asked: dict[str, int]
+
+    @property
+    def share(self) -> float:
+        """Exact answers / questions."""
+        return sum(self.right.values()) / max(1, sum(self.asked.values()))
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {self.right[kind]} of {count}" for kind, count in self.asked.items())
+        total, right = sum(self.asked.values()), sum(self.right.values())
+        return f"{right} of {total} answers exact ({self.share:.1%}): {kinds}"
+
+
+def exact_match(
+    model: MiniMindForCausalLM, tokenizer: PreTrainedTokenizerFast, questions: Sequence[Question]
+) -> ExactMatch:
+    """Asks each question by itself and compares the likeliest answer with the expected one.
+
+    Kinds are those of the questions; the three kinds of story questions count as one.
+    """
+    answers = answer_chats(
+        model, tokenizer, [[{"role": "user", "content": each.user}] for each in questions], max_new_tokens=32
+    )
+    asked: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for each, answer in zip(questions, answers, strict=True):
+        kind = each.kind.split("-")[0]
+        asked[kind] += 1
+        right[kind] += answer == each.assistant
+    return ExactMatch(tuple(answers), {kind: right[kind] for kind in asked}, dict(asked))

@@ -31,6 +31,13 @@ CONTROL_TOKENS = (
     "<think>",
     "</think>",
 )
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- bos_token + message['role'] + '\n' + message['content'] + eos_token + '\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- bos_token + 'assistant\n' }}{%- endif %}"
+)
+"""How other libraries write the turns that `minimind.chat` encodes; saved beside every tokenizer."""
 SMALLEST_VOCAB_SIZE = len(CONTROL_TOKENS) + 256
 
 SHIPPED_VOCAB_SIZES = {"minimind-6400": 6400, "world-800": 800}
@@ -86,6 +93,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
         eos_token=EOS_TOKEN,
         model_max_length=32768,
         clean_up_tokenization_spaces=False,
+        chat_template=CHAT_TEMPLATE,
     )
 
 

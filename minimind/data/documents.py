@@ -182,20 +182,37 @@ def split_documents(documents: Documents, validation_documents: int, seed: int) 
     Raises:
         ValueError: when that many cannot be held out, or nothing would be left to train on.
     """
-    if not 0 <= validation_documents < len(documents):
+    train, held_out = split_indices(
+        [document.tobytes() for document in documents], validation_documents, seed, "documents"
+    )
+    return documents.select(train), documents.select(held_out)
+
+
+def split_indices(contents: Sequence[bytes], held_out: int, seed: int, what: str) -> tuple[IntArray, IntArray]:
+    """What `split_documents` does, for anything: the indices to train on, and those held out.
+
+    Args:
+        contents: of each item; equal bytes mean equal items.
+        held_out: how many to hold out, among those that occur once.
+        seed: decides which.
+        what: the items' name in an error, such as "documents".
+
+    Raises:
+        ValueError: see `split_documents`.
+    """
+    if not 0 <= held_out < len(contents):
         raise ValueError(
-            f"validation_documents is {validation_documents} of {len(documents)} documents: hold out 0 or "
-            "more, and leave at least one to train on."
+            f"validation_documents is {held_out} of {len(contents)} {what}: hold out 0 or more, and leave at least "
+            "one to train on."
         )
-    contents = [document.tobytes() for document in documents]
     times = Counter(contents)
-    shuffled = order(seed, 0, len(documents), stream=_HELD_OUT)
+    shuffled = order(seed, 0, len(contents), stream=_HELD_OUT)
     chosen = [index for index in shuffled if times[contents[index]] == 1]
-    if len(chosen) < validation_documents:
+    if len(chosen) < held_out:
         raise ValueError(
-            f"validation_documents is {validation_documents}, but only {len(chosen)} of {len(documents)} "
-            "documents occur once: hold out fewer, or remove the copies from the data."
+            f"validation_documents is {held_out}, but only {len(chosen)} of {len(contents)} {what} occur once: hold "
+            "out fewer, or remove the copies from the data."
         )
-    held_out = np.zeros(len(documents), dtype=bool)
-    held_out[chosen[:validation_documents]] = True
-    return documents.select(np.flatnonzero(~held_out)), documents.select(np.flatnonzero(held_out))
+    mask = np.zeros(len(contents), dtype=bool)
+    mask[chosen[:held_out]] = True
+    return np.flatnonzero(~mask), np.flatnonzero(mask)

@@ -1,10 +1,10 @@
-"""A file on disk -> checked texts. Nothing is skipped in silence.
+"""A file on disk -> checked texts or conversations. Nothing is skipped in silence.
 
 By default a row that cannot be used is an error that names the file, the line, what was found there and
 what to do. The lenient mode drops such rows, counts them by reason, and says so.
 
-Two formats: ``.jsonl``, one JSON object on each line with the text in one of its fields; and ``.txt``,
-documents separated by blank lines. Both must be UTF-8.
+Two formats: ``.jsonl``, one JSON object on each line with the text (or the list of messages) in one of its fields;
+and ``.txt``, documents separated by blank lines. Both must be UTF-8.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
+
+from minimind.chat import Message, require_messages
 
 _BOM = b"\xef\xbb\xbf"
 _EXCERPT_CHARACTERS = 60
+
+Row = TypeVar("Row")
 
 
 class DataError(ValueError):
@@ -27,19 +31,19 @@ class DataError(ValueError):
 
 
 @dataclass
-class JsonlReport:
+class JsonlReport(Generic[Row]):
     """What was read from a file.
 
     Attributes:
         path: the file.
-        rows: the usable texts, in file order.
+        rows: the usable texts or conversations, in file order.
         read: rows found: lines that are not blank, or blocks of a .txt file.
         blank: blank lines passed over.
         dropped: how many rows were dropped, by reason; empty unless reading leniently.
     """
 
     path: Path
-    rows: list[str] = dataclasses.field(default_factory=list)
+    rows: list[Row] = dataclasses.field(default_factory=list)
     read: int = 0
     blank: int = 0
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -63,7 +67,7 @@ class _Unusable(Exception):
         self.remedy = remedy
 
 
-def read_texts(path: Path | str, field: str = "text", lenient: bool = False) -> JsonlReport:
+def read_texts(path: Path | str, field: str = "text", lenient: bool = False) -> JsonlReport[str]:
     """Read a file of either format, chosen by its name: ``.jsonl`` (or ``.json``) or ``.txt``.
 
     Raises:
@@ -82,7 +86,7 @@ def read_texts(path: Path | str, field: str = "text", lenient: bool = False) -> 
     )
 
 
-def read_jsonl(path: Path | str, field: str = "text", lenient: bool = False) -> JsonlReport:
+def read_jsonl(path: Path | str, field: str = "text", lenient: bool = False) -> JsonlReport[str]:
     """Read one text from each line of a JSON Lines file.
 
     A byte order mark at the start, CRLF line ends, blank lines and a missing last line end are accepted.
@@ -100,7 +104,25 @@ def read_jsonl(path: Path | str, field: str = "text", lenient: bool = False) -> 
     return _read(Path(path), _numbered_lines, lambda line: _parse_row(line, field), lenient)
 
 
-def read_text_blocks(path: Path | str, lenient: bool = False) -> JsonlReport:
+def read_conversations(
+    path: Path | str, field: str = "conversations", lenient: bool = False
+) -> JsonlReport[list[Message]]:
+    """Read one conversation from each line of a JSON Lines file: a list of `{"role": ..., "content": ...}`.
+
+    Args:
+        path: the file.
+        field: the field that holds the list.
+        lenient: drop and count unusable rows instead of refusing the file.
+
+    Raises:
+        DataError: as for ``read_jsonl``; a message that is none is named by its place in the list.
+    """
+    if Path(path).suffix.lower() not in (".jsonl", ".json"):
+        raise DataError(f"{path} is not named .jsonl: conversations stand in a file with one JSON object on each line.")
+    return _read(Path(path), _numbered_lines, lambda line: _parse_conversation(line, field), lenient)
+
+
+def read_text_blocks(path: Path | str, lenient: bool = False) -> JsonlReport[str]:
     """Read the documents of a plain text file: blocks of lines with at least one blank line between them.
 
     Line ends become a line feed; spaces inside a block stay as they are.
@@ -115,12 +137,12 @@ def read_text_blocks(path: Path | str, lenient: bool = False) -> JsonlReport:
     return _read(Path(path), _numbered_blocks, _decode, lenient)
 
 
-_Pieces = Callable[[Path, JsonlReport], Iterator[tuple[int, bytes]]]
+_Pieces = Callable[[Path, JsonlReport[Any]], Iterator[tuple[int, bytes]]]
 
 
-def _read(path: Path, pieces: _Pieces, parse: Callable[[bytes], str], lenient: bool) -> JsonlReport:
+def _read(path: Path, pieces: _Pieces, parse: Callable[[bytes], Row], lenient: bool) -> JsonlReport[Row]:
     """Read a file piece by piece, and turn every unusable piece into a drop or an error."""
-    report = JsonlReport(path)
+    report: JsonlReport[Row] = JsonlReport(path)
     for number, piece in pieces(path, report):
         report.read += 1
         try:
@@ -154,7 +176,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
         raise DataError(f"{path} cannot be read: {error.strerror}. Check the file and its permissions.") from None
 
 
-def _numbered_lines(path: Path, report: JsonlReport) -> Iterator[tuple[int, bytes]]:
+def _numbered_lines(path: Path, report: JsonlReport[Any]) -> Iterator[tuple[int, bytes]]:
     """Lines that are not blank, with their numbers; blank ones are counted."""
     for number, line in enumerate(_raw_lines(path), start=1):
         if _is_blank(line):
@@ -163,7 +185,7 @@ def _numbered_lines(path: Path, report: JsonlReport) -> Iterator[tuple[int, byte
             yield number, line
 
 
-def _numbered_blocks(path: Path, report: JsonlReport) -> Iterator[tuple[int, bytes]]:
+def _numbered_blocks(path: Path, report: JsonlReport[Any]) -> Iterator[tuple[int, bytes]]:
     """Runs of lines that are not blank, each with the number of its first line; blank lines are counted."""
     block: list[bytes] = []
     first = 0
@@ -204,21 +226,7 @@ def _decode(raw: bytes) -> str:
 def _parse_row(line: bytes, field: str) -> str:
     """One line -> the text in its field."""
     text = _decode(line)
-    row = _parse_json(text)
-    if not isinstance(row, dict):
-        raise _Unusable(
-            "not an object",
-            f"a row must be a JSON object, and this is {_kind(row)}: {_excerpt(text)}",
-            f'Write it as {{"{field}": "..."}}, one object on each line',
-        )
-    if field not in row:
-        present = ", ".join(map(repr, row)) or "none at all"
-        raise _Unusable(
-            "missing field",
-            f"the row has no field {field!r}; its fields are {_shorten(present)}",
-            "Add the field, or name the one that holds the text",
-        )
-    value = row[field]
+    value = _field_of(text, field, '"..."')
     if value is None:
         raise _Unusable("null", f"the field {field!r} is null: {_excerpt(text)}", "Put a text there")
     if not isinstance(value, str):
@@ -235,6 +243,42 @@ def _parse_row(line: bytes, field: str) -> str:
             "Write the whole character, or both halves",
         ) from None
     return value
+
+
+def _parse_conversation(line: bytes, field: str) -> list[Message]:
+    """One line -> the list of messages in its field."""
+    text = _decode(line)
+    example = '[{"role": "user", "content": "..."}]'
+    messages = _field_of(text, field, example)
+    try:
+        require_messages(messages)
+    except ValueError as error:
+        raise _Unusable(
+            "no conversation",
+            f"field {field!r}: {str(error).removesuffix('.')}: {_excerpt(text)}",
+            f"Write it as {example}",
+        ) from None
+    assert isinstance(messages, list)
+    return messages
+
+
+def _field_of(text: str, field: str, example: str) -> Any:
+    """What stands in the field of one JSON object."""
+    row = _parse_json(text)
+    if not isinstance(row, dict):
+        raise _Unusable(
+            "not an object",
+            f"a row must be a JSON object, and this is {_kind(row)}: {_excerpt(text)}",
+            f'Write it as {{"{field}": {example}}}, one object on each line',
+        )
+    if field not in row:
+        present = ", ".join(map(repr, row)) or "none at all"
+        raise _Unusable(
+            "missing field",
+            f"the row has no field {field!r}; its fields are {_shorten(present)}",
+            "Add the field, or name the one that holds the text" if example == '"..."' else "Add the field",
+        )
+    return row[field]
 
 
 def _parse_json(text: str) -> Any:

@@ -173,6 +173,30 @@ class _Source:
         return ids
 
 
+def grouped_by_length(row_lengths: IntArray, batch_size: int, window_batches: int, seed: int, epoch: int) -> IntArray:
+    """The order of an epoch's rows, in which rows of similar length share a batch.
+
+    Args:
+        row_lengths: (rows,) tokens of each.
+        batch_size: rows of a batch.
+        window_batches: how many batches' rows are sorted together; 1 groups nothing.
+        seed: decides the order.
+        epoch: counted from 0.
+
+    Returns:
+        (rows,) int64, each row once; those that fill no batch come last.
+    """
+    rows = order(seed, epoch, len(row_lengths), _DOCUMENTS)
+    full_batches = len(rows) // batch_size
+    grouped, rest = np.split(rows, [full_batches * batch_size])
+    window = np.arange(len(grouped)) // (window_batches * batch_size)
+    # lexsort's last key counts most: window by window, short rows first. It is stable.
+    grouped = grouped[np.lexsort((row_lengths[grouped], window))]
+    window = np.arange(full_batches) // window_batches
+    shuffled = np.lexsort((order(seed, epoch, full_batches, _BATCHES), window))
+    return np.concatenate([grouped.reshape(full_batches, batch_size)[shuffled].ravel(), rest])
+
+
 @dataclass(frozen=True, eq=False)
 class DocumentBatches(_Source):
     """One document per row: BOS + text + EOS, cut to ``max_seq_len``, padded to the longest row of the batch.
@@ -248,15 +272,7 @@ class DocumentBatches(_Source):
 
     def _make_plan(self, epoch: int) -> IntArray:
         """(documents,) int64: the documents in the order of the rows."""
-        documents = order(self.seed, epoch, len(self.documents), _DOCUMENTS)
-        full_batches = len(documents) // self.batch_size
-        grouped, rest = np.split(documents, [full_batches * self.batch_size])
-        window = np.arange(len(grouped)) // (self.window_batches * self.batch_size)
-        # lexsort's last key counts most: window by window, short documents first. It is stable.
-        grouped = grouped[np.lexsort((self.row_lengths[grouped], window))]
-        window = np.arange(full_batches) // self.window_batches
-        shuffled = np.lexsort((order(self.seed, epoch, full_batches, _BATCHES), window))
-        return np.concatenate([grouped.reshape(full_batches, self.batch_size)[shuffled].ravel(), rest])
+        return grouped_by_length(self.row_lengths, self.batch_size, self.window_batches, self.seed, epoch)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,59 +1,22 @@
-"""Pretraining, from a `RunConfig` to weights on disk: what `minimind pretrain` runs, and what a notebook may call."""
+"""Pretraining: what `minimind pretrain` runs, and what a notebook may call."""
 
-import os
-import random
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from minimind import evaluate
 from minimind.config import RunConfig
-from minimind.data.sources import PretrainData, pretrain_data
-from minimind.evaluate import world_prompts
-from minimind.folders import require_folder
-from minimind.model.hub import find_weights, load_weights, require_replaceable, save_weights
+from minimind.data.sources import pretrain_data
 from minimind.model.transformer import MiniMindForCausalLM
-from minimind.objectives.next_token import NextToken
 from minimind.serve.generate import continue_prompts
-from minimind.tokenizer import load_tokenizer
 from minimind.trace.events import Emit, no_op
-from minimind.train.checkpoint import commit
-from minimind.train.device import good_threads, make_autocast, resolve_device
-from minimind.train.loop import LoopPlan, StepMetrics, train
-from minimind.train.optim import Optimizers, adamw, muon_and_adamw
-from minimind.train.report import MetricsFile, Progress, Say
-from minimind.train.resume import Resume, find_resume, set_aside, settings_of
-from minimind.train.schedule import warmup_cosine
-from minimind.train.state import capture, restore, sha256_of
-from minimind.train.step import TrainState
+from minimind.train.report import Say
+from minimind.train.stage import StageResult, run_stage
 
-
-@dataclass(frozen=True)
-class PretrainResult:
-    """What a run leaves behind.
-
-    Attributes:
-        weights: folder of weights, for the next stage.
-        checkpoint: newest resume state.
-        last: numbers of the last update; None when the resumed run had none left to make.
-        validation_loss: after the last update, in nats per token; None without held-out documents.
-        before: what the world's checker said of samples before training; None off the small world.
-        after: the same after training.
-    """
-
-    weights: Path
-    checkpoint: Path
-    last: StepMetrics | None
-    validation_loss: float | None
-    before: evaluate.WorldScore | None
-    after: evaluate.WorldScore | None
+PretrainResult = StageResult[evaluate.WorldScore]
+"""Its scores are what the small world's checker said of samples; None off the small world."""
 
 
 def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit = no_op) -> PretrainResult:
-    """Trains as `run` says, and says what it does.
+    """Teaches a model to continue text.
 
     Args:
         run: every setting.
@@ -65,120 +28,7 @@ def pretrain(run: RunConfig, say: Say = print, show_bar: bool = True, emit: Emit
         ValueError: a setting, a file or a checkpoint that does not fit; the message says what to do.
         NonFiniteError: training diverged.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError("pretraining runs in one process here; start it without torchrun.")
-    require_folder("save_dir", run.save_dir)
-    require_folder("checkpoint_dir", run.checkpoint_dir)
-    require_replaceable(Path(run.save_dir) / run.save_weight)
-    device = resolve_device(run.device)
-    autocast = make_autocast(run.dtype, device)
-    tokenizer = load_tokenizer(run.tokenizer)
-    data = pretrain_data(run, tokenizer)
-    resume = find_resume(run)
-
-    for seed in (random.seed, np.random.seed, torch.manual_seed):  # all of them are part of a checkpoint
-        seed(run.seed)
-    model = _make_model(run, tokenizer)
-    model.train()
-    model.to(device)  # type: ignore[arg-type]  # the library's signature loses nn.Module.to's
-    parameters = sum(p.numel() for p in model.parameters())
-    if device.type == "cpu":
-        torch.set_num_threads(run.threads or good_threads(parameters))
-
-    total_steps = run.max_steps or run.epochs * data.train.batches_per_epoch()
-    warmup_steps = min(run.warmup_steps, total_steps - 1)
-    state = TrainState(
-        model=model,
-        optimizers=make_optimizers(run, model),
-        schedule=warmup_cosine(total_steps, warmup_steps),
-        grad_clip=run.grad_clip,
-        autocast=autocast,
-    )
-    identity = {
-        "config": sha256_of(model.config.to_diff_dict()),
-        "data": data.train.fingerprint(),
-        "tokenizer": sha256_of(tokenizer.get_vocab()),
-    }
-    say(f"model      {parameters:,} parameters on {device} in {run.dtype}")
-    say(f"data       {data.description}")
-    if resume is not None:
-        for line in resume.notes:
-            say(line)
-        restore(state, data.train, resume.snapshot)
-        if state.step > total_steps:
-            raise ValueError(
-                f"max_steps={total_steps}: {resume.path} is {state.step - total_steps} steps further already; ask for "
-                "more steps, or resume from an earlier checkpoint."
-            )
-        if state.step == total_steps:
-            say(f"finished   step {state.step} of {total_steps} was the last: nothing is left to train")
-    for line in set_aside(run, resume):
-        say(line)
-    return _train(run, tokenizer, data, state, total_steps, identity, resume, say, show_bar, emit)
-
-
-def _train(
-    run: RunConfig,
-    tokenizer: PreTrainedTokenizerFast,
-    data: PretrainData,
-    state: TrainState,
-    total_steps: int,
-    identity: dict[str, str],
-    resume: Resume | None,
-    say: Say,
-    show_bar: bool,
-    emit: Emit,
-) -> PretrainResult:
-    model = state.model
-    assert isinstance(model, MiniMindForCausalLM)
-    device = next(model.parameters()).device
-    folder = Path(run.checkpoint_dir) / run.save_weight
-    on_world = run.data_path == "world" and run.samples > 0
-    before = _samples(run, model, tokenizer, "before", say) if run.samples else None
-
-    metrics = MetricsFile(folder / "metrics.jsonl", state.step)
-    progress = Progress(total_steps, state.step, metrics, run.log_interval, show_bar, say)
-    validation_loss: float | None = None
-    checkpoint = resume.path if resume is not None else folder
-
-    def on_validate(step: int) -> None:
-        nonlocal validation_loss
-        if data.validation is not None:
-            validation_loss = evaluate.mean_loss(model, data.validation, NextToken(), device)
-            metrics.write(step=step, validation_loss=validation_loss)
-            progress.say(f"step {step:<6d} validation loss {validation_loss:.3f}")
-
-    def on_save(step: int) -> str:
-        nonlocal checkpoint
-        checkpoint = commit(folder, capture(state, data.train, settings_of(run), identity), run.keep_checkpoints)
-        return str(checkpoint)
-
-    try:
-        plan = LoopPlan(total_steps, run.accumulation_steps, run.log_interval, run.eval_interval, run.save_interval)
-        train(
-            state,
-            data.train,
-            NextToken(),
-            plan,
-            on_metrics=progress.update,
-            on_validate=on_validate,
-            on_save=on_save,
-            last_saved=str(resume.path) if resume is not None else "",
-            emit=emit,
-        )
-    finally:
-        progress.close()
-    last = progress.last
-    if last is not None:
-        say(f"trained    {state.step:,} steps, {state.tokens:,} tokens, loss {last.loss:.3f}")
-    # Before the samples: whatever may go wrong while printing, the weights are safe.
-    weights = save_weights(model, tokenizer, Path(run.save_dir) / run.save_weight)
-    after = _samples(run, model, tokenizer, "after", say) if run.samples else None
-    say(f"weights    {weights}   (a later stage or `minimind generate` loads these)")
-    say(f"checkpoint {checkpoint}   (an interrupted run continues from here: --from_resume 1)")
-    return PretrainResult(
-        weights, checkpoint, last, validation_loss, before if on_world else None, after if on_world else None
-    )
+    return run_stage(run, pretrain_data, _samples, say, show_bar, emit)
 
 
 def _samples(
@@ -186,7 +36,7 @@ def _samples(
 ) -> evaluate.WorldScore | None:
     """Prints a few continuations; on the small world also how many sentences of a larger number are valid."""
     on_world = run.data_path == "world"
-    prompts = world_prompts(64) if on_world else [""] * run.samples
+    prompts = evaluate.world_prompts(64) if on_world else [""] * run.samples
     texts = continue_prompts(model, tokenizer, prompts, max_new_tokens=120 if on_world else 64, seed=run.seed)
     say(f"samples {when} training:")
     step = max(1, len(texts) // run.samples)
@@ -197,18 +47,3 @@ def _samples(
     score = evaluate.score_world_texts(texts)
     say(f"  {score}")
     return score
-
-
-def _make_model(run: RunConfig, tokenizer: PreTrainedTokenizerFast) -> MiniMindForCausalLM:
-    config = run.model_config(len(tokenizer))
-    if run.from_weight == "none":
-        return MiniMindForCausalLM(config)
-    return load_weights(find_weights(run.from_weight, run.save_dir), expected=config, tokenizer=tokenizer)
-
-
-def make_optimizers(run: RunConfig, model: MiniMindForCausalLM) -> Optimizers:
-    """The optimizers that a run names, over all parameters of the model."""
-    betas = (run.beta1, run.beta2)
-    if run.optimizer == "adamw":
-        return adamw(model, run.learning_rate, run.weight_decay, betas)
-    return muon_and_adamw(model, run.learning_rate, run.muon_learning_rate, run.weight_decay, betas)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from minimind.config import RunConfig
-from minimind.train import pretrain as module
+from minimind.train import stage
 from minimind.train.checkpoint import Disk
+from minimind.train.pretrain import pretrain
 
 
 def die(*arguments: Any, **settings: Any) -> NoReturn:
@@ -39,9 +40,9 @@ def run_one(death: dict[str, Any]) -> None:
 
     Disk.event = lambda self, name, path: count("change")  # type: ignore[method-assign]
     if death["kind"] == "weights":
-        module.save_weights = die
+        stage.save_weights = die
     run = RunConfig().merged_with_toml(Path(death["run"]))
-    module.pretrain(run, say=lambda line: None, show_bar=False, emit=lambda name, /, **payload: count("event"))
+    pretrain(run, say=lambda line: None, show_bar=False, emit=lambda name, /, **payload: count("event"))
 
 
 def exit_code(death: dict[str, Any]) -> int:
