@@ -4,13 +4,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
-from matplotlib.figure import Figure
 
 from minimind.folders import require_folder
 from minimind.trace import Record
+
+if TYPE_CHECKING:  # drawing is a second's import, which a lab without --plot need not pay
+    from matplotlib.figure import Figure
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -41,7 +43,7 @@ def check(record: Record) -> list[str]:
 
 def command_line(
     run: Callable[..., Record],
-    draw: Callable[[Record], Figure],
+    draw: "Callable[[Record], Figure]",
     argv: Sequence[str] | None = None,
     not_options: frozenset[str] = frozenset(),
 ) -> int:

@@ -7,12 +7,10 @@ python labs/trace_pretrain_step.py --hidden_size 96 --num_hidden_layers 3 --plot
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from matplotlib.figure import Figure
 
-from labs.figures import draw_step
 from labs.lab import command_line
 from minimind.config import RunConfig, preset
 from minimind.data.batch import Batch
@@ -28,6 +26,9 @@ from minimind.train.device import resolve_device
 from minimind.train.optim import Optimizers, adamw
 from minimind.train.schedule import warmup_cosine
 from minimind.train.step import Objective, TrainState, train_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 QUESTION = "How do arguments become one parameter update?"
 
@@ -180,8 +181,10 @@ def _finish(record: Record, model: MiniMindForCausalLM, dataset: PretrainDataset
     return record
 
 
-def draw(record: Record) -> Figure:
+def draw(record: Record) -> "Figure":
     """The step as a flow with shapes, and where the parameters moved."""
+    from labs.figures import draw_step
+
     return draw_step(record)
 
 

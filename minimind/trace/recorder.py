@@ -104,7 +104,10 @@ class Recorder:
         self._begun_s = time.perf_counter()
         self._sample_ids, self._micro = [], []
         self._trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        self._before = {name: p.detach().clone() for name, p in self._trained.items()}
+        if self._before.keys() != self._trained.keys():
+            self._before = {name: torch.empty_like(p) for name, p in self._trained.items()}
+        # Into the memory of the step before: fresh pages would cost more than the copy.
+        torch._foreach_copy_(list(self._before.values()), [p.detach() for p in self._trained.values()])
 
     def _on_batch(self, index: int, batch: Any) -> None:
         self._sample_ids += [int(i) for i in batch.sample_ids]
@@ -141,17 +144,17 @@ class Recorder:
                 memory_bytes=torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
             )
         )
-        self._before = {}
 
     def _movements(self) -> dict[str, ParameterRecord]:
         names = list(self._before)
         before = list(self._before.values())
-        delta = torch._foreach_sub([self._trained[n].detach() for n in names], before)
+        before_norms = torch.stack([_norm(b) for b in before]).tolist()
+        torch._foreach_sub_(before, [self._trained[n].detach() for n in names])  # now the movements, signs reversed
         rows = zip(
             names,
-            torch.stack([_largest(d) for d in delta]).tolist(),
-            torch.stack([_norm(d) for d in delta]).tolist(),
-            torch.stack([_norm(b) for b in before]).tolist(),
+            torch.stack([_largest(d) for d in before]).tolist(),
+            torch.stack([_norm(d) for d in before]).tolist(),
+            before_norms,
             torch.stack([self._grad_norms.get(n, before[0].new_zeros(())) for n in names]).tolist(),
             strict=True,
         )
