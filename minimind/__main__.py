@@ -1,7 +1,18 @@
-"""`python -m minimind` is the command `minimind`; torchrun needs a module to start."""
+"""`python -m minimind` and the command `minimind`; torchrun needs a module to start."""
 
 import sys
 
-from minimind.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Runs the command line; an interruption while the libraries are still loading is no traceback either."""
+    try:
+        from minimind.cli import main as command_line
+
+        return command_line()
+    except KeyboardInterrupt:
+        print("minimind: interrupted.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,6 +4,7 @@ minimind pretrain --preset lesson --hidden_size 96
 minimind sft
 minimind chat --prompt "What is 2 + 3?"
 minimind generate --from_weight pretrain --prompt "One day,"
+minimind check --stage sft
 minimind tokenizer train --recipe world-800 --save_dir my-tokenizer
 """
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from minimind.model.transformer import MiniMindForCausalLM
 
 PresetName = Literal["lab", "lesson"]
+StageName = Literal["pretrain", "sft"]
+assert set(STAGES) == set(StageName.__args__)  # type: ignore[attr-defined]
 assert set(PRESETS) == set(PresetName.__args__)  # type: ignore[attr-defined]
 
 
@@ -64,6 +67,8 @@ class ChatConfig:
         history: 1 shows the model what was said before, 0 asks each question by itself.
         max_new_tokens: at most so many tokens in an answer.
         temperature: 0 takes the likeliest token every time; 1 samples from the model's own distribution.
+        top_k: sample among the so many likeliest tokens; 0 among all.
+        top_p: sample among the likeliest that together reach this probability; 1 among all.
         seed: of the sampling.
         device: 'cpu', 'cuda', 'mps', or 'auto' for the best of them.
     """
@@ -75,6 +80,8 @@ class ChatConfig:
     history: Literal[0, 1] = 0
     max_new_tokens: int = 100
     temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
     seed: int = 0
     device: str = "cpu"
 
@@ -107,14 +114,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command == "tokenizer":
         command, given = "tokenizer train", given[given.subcommand]
     try:
-        _COMMANDS[command](given.as_dict())
+        status = _COMMANDS[command](given.as_dict())
     except (ValueError, RuntimeError, OSError) as error:
         print(f"minimind {command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"minimind {command}: interrupted.", file=sys.stderr)
         return 130
-    return 0
+    return status or 0
 
 
 def _parser() -> ArgumentParser:
@@ -139,6 +146,13 @@ def _parser() -> ArgumentParser:
     chat = _command("minimind chat", "Ask a fine-tuned model.")
     chat.add_class_arguments(ChatConfig)
     commands.add_subcommand("chat", chat, help="ask a fine-tuned model")
+
+    check = _command("minimind check", "Say what a run needs, what is missing, and the command that mends it.")
+    check.add_argument("--stage", type=StageName, default="pretrain", help="the command that is to run")
+    check.add_argument("--everything", type=Literal[0, 1], default=0, help="1 names every package, also those in order")
+    check.add_argument("--preset", type=PresetName, default="lesson", help="where the defaults come from")
+    _add_run(check, "pretrain")
+    commands.add_subcommand("check", check, help="say what a run needs and what is missing")
 
     train_tokenizer = _command("minimind tokenizer train", "Learn a vocabulary from text.")
     train_tokenizer.add_class_arguments(TokenizerConfig)
@@ -196,26 +210,50 @@ def _generate(given: dict[str, Any]) -> None:
 
 
 def _chat(given: dict[str, Any]) -> None:
-    from minimind.serve.generate import answer_chats
+    from minimind.serve.stream import stream_answer
 
     config = ChatConfig(**given)
     model, tokenizer = _load(config)
     so_far: list[dict[str, str]] = [{"role": "system", "content": config.system}] if config.system else []
 
-    def answer(question: str, seed: int) -> str:
+    def answer(question: str, seed: int) -> None:
         turns = [*so_far, {"role": "user", "content": question}]
-        (said,) = answer_chats(model, tokenizer, [turns], config.max_new_tokens, config.temperature, seed)
+        pieces = []
+        for piece in stream_answer(
+            model,
+            tokenizer,
+            turns,
+            config.max_new_tokens,
+            config.temperature,
+            config.top_k,
+            config.top_p,
+            seed,
+        ):
+            print(piece, end="", flush=True)
+            pieces.append(piece)
+        print()
         if config.history:
-            so_far.extend([turns[-1], {"role": "assistant", "content": said}])
-        return said
+            so_far.extend([turns[-1], {"role": "assistant", "content": "".join(pieces)}])
 
     if config.prompt:
-        print(answer(config.prompt, config.seed))
+        answer(config.prompt, config.seed)
         return
     if sys.stdin.isatty():
         print("Ask something; an empty line ends the conversation.")
     for number, line in enumerate(_questions()):
-        print(answer(line, config.seed + number))
+        answer(line, config.seed + number)
+
+
+def _check(given: dict[str, Any]) -> int:
+    from minimind.readiness import as_command, as_text, is_ready, report
+
+    stage, everything = given.pop("stage", "pretrain"), given.pop("everything", 0)
+    run = _run_config(stage, given)
+    findings = report(run, stage=stage)
+    ready = is_ready(findings)
+    print(as_text(findings, everything=bool(everything)))
+    print(f"\n{'ready' if ready else 'NOT ready'} for: {as_command(run, stage)}")
+    return 0 if ready else 1
 
 
 def _questions() -> Iterator[str]:
@@ -275,10 +313,11 @@ def _train_tokenizer(given: dict[str, Any]) -> None:
     print(f"tokenizer of {len(tokenizer):,} entries in {folder}")
 
 
-_COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
+_COMMANDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
     "pretrain": _pretrain,
     "sft": _sft,
     "chat": _chat,
+    "check": _check,
     "generate": _generate,
     "tokenizer train": _train_tokenizer,
 }

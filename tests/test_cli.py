@@ -1,5 +1,6 @@
 """The command line: fields are options, mistakes are one sentence, and a status says how it went."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import minimind.tokenizer
+from labs.shipped import WORLD_CHAT
 from minimind.cli import main
 from minimind.config import PRESETS, RunConfig
 from minimind.train import pretrain as pretrain_module
@@ -84,6 +86,11 @@ def test_a_run_written_as_toml_is_the_same_run(given, tmp_path):
         (["tokenizer", "train", "--save_dir", "new", "--vocab_size", "900"], "vocab_size"),
         (["tokenizer", "train", "--save_dir", "."], "not empty"),
         (["pretend"], "pretend"),
+        (["sft", "--from_weight", "nothing"], "none called so"),
+        (["sft", "--packing", "1"], "packing=1"),
+        (["chat", "--from_weight", "nothing"], "none called so"),
+        (["chat", "--history", "2"], "history"),
+        (["check", "--stage", "dpo"], "dpo"),
     ],
 )
 def test_a_mistake_is_answered_in_a_few_words_and_a_status(arguments, words, tmp_path, monkeypatch, capsys):
@@ -160,3 +167,47 @@ def test_the_shipped_tokenizer_is_made_again_byte_for_byte(tmp_path):
     assert status("tokenizer", "train", "--recipe", "world-800", "--save_dir", str(tmp_path / "new")) == 0
     for path in sorted((SHIPPED / "world-800").iterdir()):
         assert (tmp_path / "new" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_what_was_fine_tuned_answers_from_the_command_line(tmp_path, capsys, monkeypatch):
+    run = tiny.run(tmp_path, max_steps=2, samples=0)
+    assert status("pretrain", "--preset", "lab", *tiny.options(run)) == 0
+    tuned = run.replace(from_weight="tiny", save_weight="tuned", max_seq_len=160, world_documents=50)
+    assert status("sft", *tiny.options(tuned)) == 0
+    capsys.readouterr()
+    ask = ["chat", "--from_weight", "tuned", "--save_dir", run.save_dir, "--max_new_tokens", "6"]
+    assert status(*ask, "--prompt", "What is 2 + 3?") == 0
+    said = capsys.readouterr().out
+    assert len(said.strip()) > 0
+    # The same question typed, and a second one after it; an empty line ends the conversation.
+    monkeypatch.setattr("sys.stdin", io.StringIO("What is 2 + 3?\nWhat is 2 + 3?\n\nnever asked\n"))
+    assert status(*ask) == 0
+    assert capsys.readouterr().out == said * 2
+    assert status(*ask, "--prompt", "x", "--top_p", "0") == 1
+    assert "top_p=0" in capsys.readouterr().err
+
+
+def test_the_shipped_weights_answer_right(capsys):
+    assert status("chat", "--from_weight", str(WORLD_CHAT), "--prompt", "What is 2 + 3?") == 0
+    assert capsys.readouterr().out == "2 + 3 = 5.\n"
+
+
+def test_check_says_what_is_missing_and_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert status("check", "--stage", "sft") == 1
+    printed = capsys.readouterr().out
+    assert "NOT ready for: minimind sft" in printed and "-> minimind pretrain" in printed
+    assert status("check") == 0
+    assert "\nready for: minimind pretrain" in capsys.readouterr().out
+
+
+def test_an_interruption_while_the_libraries_load_is_no_traceback():
+    hurried = (
+        "import sys, minimind.__main__ as m\n"
+        "class Loader:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'minimind.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Loader()); sys.exit(m.main())"
+    )
+    ended = subprocess.run([sys.executable, "-c", hurried], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "minimind: interrupted.\n")

@@ -121,7 +121,6 @@ def test_a_value_of_another_type_is_refused_by_name(name):
         ("save_weight", ""),
         ("save_weight", ".."),
         ("save_weight", "none"),
-        ("warmup_steps", 460),
     ],
 )
 def test_a_value_outside_its_range_is_refused_by_name(name, value):

@@ -72,6 +72,8 @@ def _build(names: Sequence[str], lessons: Path, notebooks: Path) -> int:
 
 
 def _check(lessons: Path, notebooks: Path) -> int:
+    if not lesson_paths(lessons):
+        raise ValueError(f"{lessons} holds no lesson sources (NN-slug.md), so there is nothing to check.")
     defects = check(lessons, notebooks)
     for defect in defects:
         print(defect)

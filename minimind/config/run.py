@@ -60,7 +60,8 @@ class RunConfig:
         beta1: AdamW's decay of the gradient average.
         beta2: AdamW's decay of the squared-gradient average.
         grad_clip: largest global gradient norm let through; 0 never clips.
-        warmup_steps: updates over which the rate rises from 0; 0 is MiniMind's own schedule.
+        warmup_steps: updates over which the rate rises from 0, fewer in a run that is not longer; 0 is MiniMind's own
+            schedule.
         dtype: 'float32', or 'bfloat16' for autocast where the chip has it.
         device: 'cpu', 'cuda', 'mps', or 'auto' for the best of them.
         threads: CPU threads; 0 chooses by model size (small models are faster with one).
@@ -151,11 +152,6 @@ class RunConfig:
                 raise ValueError(f"{name}={getattr(self, name)} must be 0 (off) or 1 (on).")
         if "/" in self.save_weight or "\\" in self.save_weight or self.save_weight in ("", ".", "..", "none"):
             raise ValueError(f"save_weight={self.save_weight!r} must be a plain name; set the folder with save_dir.")
-        if self.max_steps and self.warmup_steps >= self.max_steps:
-            raise ValueError(
-                f"warmup_steps={self.warmup_steps} leaves no update at the full rate in max_steps={self.max_steps}; "
-                "make one larger or the other smaller."
-            )
 
     def _check_types(self) -> None:
         for field in dataclasses.fields(self):

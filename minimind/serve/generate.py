@@ -7,6 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from minimind.chat import Message, encode_chat
 from minimind.model.transformer import MiniMindForCausalLM
+from minimind.serve.sampling import require_sampling
 from minimind.tokenizer import decode, encode_text
 
 
@@ -86,8 +87,7 @@ def generate_ids(
     """
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens={max_new_tokens} leaves nothing to generate; ask for at least 1.")
-    if temperature != 0.0 and not 0.01 <= temperature <= 100.0:
-        raise ValueError(f"temperature={temperature} must be 0 (always the likeliest token), or from 0.01 to 100.")
+    require_sampling(temperature, top_k=0, top_p=1.0)
     if not rows:
         return []
     longest = max(len(row) for row in rows)

@@ -119,6 +119,8 @@ def run_stage(
     }
     say(f"model      {parameters:,} parameters on {device} in {run.dtype}")
     say(f"data       {data.description}")
+    if warmup_steps < run.warmup_steps:
+        say(f"warm-up    {warmup_steps} updates, not {run.warmup_steps}: the run has only {total_steps}")
     if resume is not None:
         for line in resume.notes:
             say(line)

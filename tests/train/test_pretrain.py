@@ -227,8 +227,9 @@ def test_without_held_out_documents_nothing_is_validated(tmp_path):
 
 def test_without_a_number_of_steps_the_epochs_decide(tmp_path):
     run = tiny.run(tmp_path, max_steps=0, epochs=2, world_documents=26, warmup_steps=50)
-    go(run)
+    _, said = go(run)
     assert metrics(run)[-1]["step"] == 2 * 3  # 18 documents, 6 an update
+    assert "warm-up    5 updates, not 50: the run has only 6" in said
 
 
 def test_samples_change_no_bit_of_the_training(whole, tmp_path):
