@@ -193,6 +193,7 @@ def _follow(
                 "id": chosen,
                 "token": decode(tokenizer, [chosen]),
                 "probability": float(probabilities_V[chosen]),
+                "chance": float(chances_V[chosen]),
                 "cache_length": step.cache.get_seq_length(),
                 "cache_bytes": cache_bytes,
                 "text": text,
@@ -242,7 +243,7 @@ def draw(record: Record) -> Figure:
         figure.suptitle(f"“{question}” becomes “{reply}”{more}", fontsize=13, fontweight="bold", x=0.01, ha="left")
         parts = cast(Sequence[SubFigure], figure.subfigures(3, 1, height_ratios=[0.75, 2.0, 1.35]))
         _draw_prompt(parts[0].subplots(), record)
-        _draw_candidates(parts[1], drawn)
+        _draw_candidates(parts[1], drawn, drawn_at_random=record.arguments["temperature"] != 0)
         _draw_cache(parts[2].subplots(), drawn, steps)
     return figure
 
@@ -272,26 +273,28 @@ def _draw_prompt(axes: Axes, record: Record) -> None:
     axes.set_ylim(y - 0.02, 1.0)
 
 
-def _draw_candidates(figure: SubFigure, steps: list[dict[str, Any]]) -> None:
+def _draw_candidates(figure: SubFigure, steps: Sequence[Mapping[str, Any]], drawn_at_random: bool) -> None:
     """One small bar chart a step; the chosen token is dark."""
     columns = cast(Sequence[Axes], figure.subplots(1, len(steps), squeeze=False)[0])
-    figure.suptitle(
-        "What the model found likely at each step, and what was chosen (dark)", x=0.01, ha="left", fontsize=9.5,
-        fontweight="bold",
-    )  # fmt: skip
+    labels = []
     for axes, step in zip(columns, steps, strict=True):
         candidates = list(step["candidates"])
         if step["id"] not in [c["id"] for c in candidates]:  # drawn from further down
-            candidates[-1] = {"id": step["id"], "token": step["token"], "probability": step["probability"]}
+            candidates[-1] = step
         for place, candidate in enumerate(candidates):
             chosen = candidate["id"] == step["id"]
+            labels.append(shown(_token_label(candidate["token"], candidate["id"])))
             axes.barh(
                 place, candidate["probability"], height=0.36, color=LINE["grad"] if chosen else MODEL, edgecolor=INK,
                 linewidth=0.6,
             )  # fmt: skip
+            if drawn_at_random:
+                axes.plot(
+                    candidate["chance"], place, color=INK, marker="|", markersize=11, markeredgewidth=2, clip_on=False
+                )
             axes.text(
-                0.03, place - 0.24, shown(_token_label(candidate["token"], candidate["id"])), ha="left", va="bottom",
-                fontsize=8, fontweight="bold" if chosen else "normal",
+                0.03, place - 0.24, labels[-1], ha="left", va="bottom", fontsize=8,
+                fontweight="bold" if chosen else "normal",
             )  # fmt: skip
             axes.text(
                 1, place - 0.24, f"{candidate['probability']:.2f}", ha="right", va="bottom", fontsize=7, color=FAINT
@@ -304,9 +307,17 @@ def _draw_candidates(figure: SubFigure, steps: list[dict[str, Any]]) -> None:
         axes.set_title(f"step {step['step']}\nreads {step['read']}", fontsize=8.5)
         axes.spines[["top", "right"]].set_visible(False)
     columns[len(columns) // 2].set_xlabel("probability", fontsize=8)
+    title = "What the model found likely at each step, and what was chosen (dark)"
+    if drawn_at_random:
+        title += "; the ticks are the chances after temperature, top-k and top-p"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    if any(label.startswith("#") for label in labels):
+        figure.supxlabel(
+            "# with a number: a token that these letters cannot write, by its id", fontsize=7.5, x=0.01, ha="left"
+        )
 
 
-def _draw_cache(axes: Axes, steps: list[dict[str, Any]], all_steps: list[dict[str, Any]]) -> None:
+def _draw_cache(axes: Axes, steps: Sequence[Mapping[str, Any]], all_steps: Sequence[Mapping[str, Any]]) -> None:
     """What the cache holds after each step: the prompt, and a position more each time."""
     prompt = all_steps[0]["cache_length"]
     places = range(len(steps))

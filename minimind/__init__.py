@@ -1,6 +1,7 @@
 """MiniMind: everything that a full-scale training run is made of, in the order in which the data travels.
 
-config -> tokenizer -> data -> model -> objectives -> train -> evaluate, with `trace` listening to all of it.
+config -> tokenizer -> chat -> data -> model -> objectives -> train -> evaluate -> serve,
+with `trace` listening to all of it.
 """
 
 from importlib import import_module

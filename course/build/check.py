@@ -15,6 +15,7 @@ from typing import Any
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from course.build.answer_keys import answer_key_defects
 from course.build.execute import ROOT, WIDGET_VIEW, errors_of, outputs_as_text
 from course.build.files import NotebookError, read_notebook
 from course.build.sources import (
@@ -44,14 +45,15 @@ _PICTURES = ("image/png", "image/jpeg")
 
 
 def check(lessons: Path, notebooks: Path) -> list[str]:
-    """Return one sentence per defect of the notebooks.
+    """Return one sentence per defect of the notebooks, and of the questions that they ask.
 
     Args:
-        lessons: Folder of the lesson sources.
+        lessons: Folder of the lesson sources; `recall` beside it holds the banks of recall items.
         notebooks: Folder that the build writes.
     """
     defects: list[str] = []
     expected: set[Path] = set()
+    read: list[Lesson] = []
     for source in lesson_paths(lessons):
         expected |= {notebook_path(notebooks, source.stem, variant) for variant in VARIANTS}
         try:
@@ -59,13 +61,14 @@ def check(lessons: Path, notebooks: Path) -> list[str]:
         except SourceError as error:
             defects.append(str(error))
             continue
+        read.append(lesson)
         defects += _source_defects(lesson)
         for variant in VARIANTS:
             path = notebook_path(notebooks, lesson.name, variant)
             defects += [f"{path}: {defect}" for defect in _notebook_defects(path, lesson.notebook(variant))]
     for path in sorted({*notebooks.glob("*.ipynb"), *notebooks.glob("solutions/*.ipynb")} - expected):
         defects.append(f"{path}: has no source in {lessons}; delete it or add {path.stem}.md.")
-    return defects
+    return defects + answer_key_defects(read, lessons.parent / "recall", notebooks)
 
 
 def _source_defects(lesson: Lesson) -> Iterator[str]:

@@ -109,6 +109,7 @@ def lab_server(work: Path, *, open_browser: bool = False, expose_app: bool = Fal
         "JUPYTER_CONFIG_DIR": str(state / "config"),
         "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
+        "MINIMIND_COURSE_WORK": str(work.resolve()),  # where the kit saves the student's answers
         "JUPYTER_PREFER_ENV_PATH": "1",  # the course's own kernel, not one of the same name in the home folder
     }
     with log.open("wb") as output:

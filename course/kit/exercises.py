@@ -29,6 +29,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from course.kit.output import Silent
+from course.kit.slips import require_key
 from course.kit.style import code_span
 
 EXERCISE_PACKAGE = "course.exercises"
@@ -107,7 +108,8 @@ def find_exercises(package: str = EXERCISE_PACKAGE) -> dict[str, Exercise]:
     """Imports every module of the package and returns its exercises by key.
 
     Raises:
-        ValueError: A module has no `EXERCISES`, or two exercises have the same key; the modules are named.
+        ValueError: A module has no `EXERCISES`, a key does not start with the lesson's number, or two exercises have
+            the same key; the modules are named.
     """
     found: dict[str, Exercise] = {}
     home: dict[str, str] = {}
@@ -119,6 +121,7 @@ def find_exercises(package: str = EXERCISE_PACKAGE) -> dict[str, Exercise]:
         if not isinstance(getattr(module, "EXERCISES", None), tuple):
             raise ValueError(f"{name} has no tuple EXERCISES; add one, or start the name of the module with _.")
         for item in module.EXERCISES:
+            require_key("exercise", item.key)
             if item.key in found:
                 raise ValueError(f"The exercise key {item.key!r} is in {home[item.key]} and in {name}; rename one.")
             found[item.key] = item

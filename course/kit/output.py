@@ -15,6 +15,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
+from course.kit.answers import ANSWERS
 from course.kit.style import (
     STYLE_SHEET,
     code_block,
@@ -42,6 +43,8 @@ class Silent:
 def show(markdown: str, *, plain: str, widget: Any | None = None) -> None:
     """Displays Markdown, or a widget with that Markdown as its twin; prints the Markdown outside of IPython.
 
+    What has to be said about saving answers stands under it.
+
     Args:
         markdown: The static twin.
         plain: A few words that name the item, for readers that show neither.
@@ -49,9 +52,11 @@ def show(markdown: str, *, plain: str, widget: Any | None = None) -> None:
     """
     if get_ipython() is None:
         print(markdown)
-        return
-    bundle: dict[str, Any] = dict(widget._repr_mimebundle_()) if widget is not None else {}
-    display({**bundle, "text/markdown": markdown, "text/plain": plain}, raw=True)
+    else:
+        bundle: dict[str, Any] = dict(widget._repr_mimebundle_()) if widget is not None else {}
+        display({**bundle, "text/markdown": markdown, "text/plain": plain}, raw=True)
+    if news := ANSWERS.news():
+        show(f"*{news}*", plain="about saving your answers")
 
 
 def show_figure(figure: "Figure", *, plain: str) -> None:
@@ -104,6 +109,12 @@ def radio_buttons(options: Sequence[str]) -> list[Any]:
 def tell(area: Any, kind: str, markdown: str) -> None:
     """Puts feedback of a kind ("right", "wrong", "open") into a text widget."""
     area.value = verdict_html(kind, markdown)
+
+
+def tell_news(area: Any) -> None:
+    """Adds to a text widget what has to be said about saving answers: a button has no cell to say it in."""
+    if news := ANSWERS.news():
+        area.value += verdict_html("open", news)
 
 
 def present(value: Any) -> None:

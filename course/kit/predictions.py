@@ -12,7 +12,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from course.kit.answers import ANSWERS, Answer, unattended
-from course.kit.output import Silent, capture, container, present, radio_buttons, show, tell, text
+from course.kit.output import Silent, capture, container, present, radio_buttons, show, tell, tell_news, text
+from course.kit.slips import require_options, require_text
 from course.kit.style import RIGHT_SIGN, letter, lettered, number
 
 WAITING = "Answer the prediction above; the result then appears here."
@@ -72,9 +73,10 @@ class Prediction(Silent):
     # What is the same.
 
     def show(self) -> None:
-        """Displays the question."""
+        """Displays the question; a committed answer comes back with it."""
+        ANSWERS.claim(self.key, "prediction")
         if unattended():
-            ANSWERS.put(self.key, self.stated)
+            ANSWERS.put(self.key, self.stated, "prediction")
             show(
                 f"{self._twin()}\n\n*Unattended run: answered {self.say(self.stated)}.*",
                 plain=f"prediction {self.key}",
@@ -93,7 +95,8 @@ class Prediction(Silent):
         answer = self._read()
         if answer is not None:
             self._close(answer)
-            ANSWERS.put(self.key, answer)
+            ANSWERS.put(self.key, answer, "prediction")
+            tell_news(self.feedback)
 
     def _close(self, answer: Answer) -> None:
         self.button.disabled = True
@@ -122,7 +125,7 @@ class Prediction(Silent):
             self._require(answer)
         if unattended():
             # Stated again, so that this cell means the same when it runs without the cell above.
-            ANSWERS.put(self.key, self.stated)
+            ANSWERS.put(self.key, self.stated, "prediction")
         if self.given() is not None:
             show(_paragraphs(self._present(result, answer), then), plain=f"result of prediction {self.key}")
             return
@@ -138,10 +141,12 @@ class Prediction(Silent):
         given = self._require(answer(value) if callable(answer) else answer)
         predicted = self.given()
         assert predicted is not None
+        verdict = self.verdict(predicted, given)
+        ANSWERS.put_outcome(self.key, right=verdict.startswith("right"))
         who = "The unattended run" if unattended() else "You"
         return (
             f"{who} predicted {self.say(predicted)}; the run gave "
-            f"{'the same' if predicted == given else self.say(given)}: **{self.verdict(predicted, given)}**."
+            f"{'the same' if predicted == given else self.say(given)}: **{verdict}**."
         )
 
     def _fill(self, area: Any, result: Any, answer: Any, then: str) -> None:
@@ -168,12 +173,12 @@ class ChoicePrediction(Prediction):
     """A prediction among a few options."""
 
     def __init__(self, key: str, question: str, options: Sequence[str], stated: str | None) -> None:
-        """Raises ValueError for options missing or repeated, or a stated answer not among them."""
+        """Raises ValueError for options missing, repeated or no text, or a stated answer not among them."""
+        require_text(f"Prediction {key!r}", "the question", question)
+        require_options(f"Prediction {key!r}", "option", options)
         self.options = tuple(options)
-        if len(set(self.options)) != len(self.options) or len(self.options) < 2:
-            raise ValueError(
-                f"Prediction {key!r} has the options {list(options)}; give at least two, no two of them equal."
-            )
+        if stated is not None:
+            require_text(f"Prediction {key!r}", "`stated`", stated)
         super().__init__(key, question, self._require_option(key, self.options[0] if stated is None else stated))
 
     def _require_option(self, key: str, answer: Any) -> str:
@@ -221,14 +226,15 @@ class NumberPrediction(Prediction):
     """A prediction of a number."""
 
     def __init__(self, key: str, question: str, unit: str, stated: float) -> None:
-        self.unit = unit
-        super().__init__(key, question, stated)
+        require_text(f"Prediction {key!r}", "the question", question)
+        self.key, self.unit = key, unit
+        super().__init__(key, question, self._require(stated, "`stated`"))
 
-    def _require(self, answer: Any) -> Answer:
+    def _require(self, answer: Any, what: str = "the answer") -> Answer:
         if hasattr(answer, "item"):  # a scalar of torch or numpy
             answer = answer.item()
         if isinstance(answer, bool) or not isinstance(answer, int | float):
-            raise ValueError(f"Prediction {self.key!r}: the answer {answer!r} is not a number; pass an int or a float.")
+            raise ValueError(f"Prediction {self.key!r}: {what} {answer!r} is not a number; pass an int or a float.")
         return answer
 
     def given(self) -> Answer | None:
@@ -286,7 +292,8 @@ def predict(key: str, question: str, options: Sequence[str], *, stated: str | No
         stated: The option that a run without a person answers; the first when not given.
 
     Raises:
-        ValueError: Options are missing or repeated, or `stated` is none of them.
+        ValueError: Options are missing, repeated or not text, `stated` is none of them, or the key does not start
+            with the lesson's number or names an item of another kind.
     """
     prediction = ChoicePrediction(key, question, options, stated)
     prediction.show()
@@ -301,6 +308,10 @@ def predict_number(key: str, question: str, unit: str = "", *, stated: float = 0
         question: Markdown.
         unit: Shown after the number, such as "tokens" or "nats".
         stated: The number that a run without a person answers.
+
+    Raises:
+        ValueError: `stated` is not a number, or the key does not start with the lesson's number or names an item of
+            another kind.
     """
     prediction = NumberPrediction(key, question, unit, stated)
     prediction.show()

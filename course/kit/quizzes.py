@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import ipywidgets as widgets
 
 from course.kit.answers import ANSWERS, unattended
-from course.kit.output import Silent, container, radio_buttons, show, tell, text
+from course.kit.output import Silent, container, radio_buttons, show, tell, tell_news, text
+from course.kit.slips import require_options, require_text
 from course.kit.style import RIGHT_SIGN, WRONG_SIGN, letter, lettered
 
 
@@ -27,39 +28,66 @@ class Choice:
 
 
 class Quiz(Silent):
-    """One question with its choices. Made by `quiz`."""
+    """One question with its choices. Made by `quiz`, and by `recall` with a lead of its own."""
 
-    def __init__(self, key: str, question: str, choices: Sequence[Choice]) -> None:
+    def __init__(
+        self,
+        key: str,
+        question: str,
+        choices: Sequence[Choice],
+        kind: Literal["quiz", "recall"] = "quiz",
+        lead: str = "Quiz.",
+    ) -> None:
+        """Raises ValueError as `quiz` says.
+
+        Args:
+            key: What the answer is recorded under.
+            question: Markdown.
+            choices: Exactly one is right, and every wrong one says why.
+            kind: The kind of item, which is also its css class.
+            lead: Stands in bold before the question.
+        """
         self.key = key
         self.question = question
         self.choices = tuple(choices)
+        self.kind: Literal["quiz", "recall"] = kind
+        self.lead = lead
         self._validate()
 
     def _validate(self) -> None:
-        texts = [choice.text for choice in self.choices]
-        if len(texts) < 2 or len(set(texts)) != len(texts):
-            raise ValueError(f"Quiz {self.key!r} has the choices {texts}; give at least two, no two of them equal.")
+        where = f"{self.kind.capitalize()} {self.key!r}"
+        require_text(where, "the question", self.question)
+        for choice in self.choices:
+            if not isinstance(choice, Choice):
+                raise ValueError(f"{where}: the choice {choice!r} is a {type(choice).__name__}; write Choice(...).")
+        require_options(where, "choice", [choice.text for choice in self.choices])
         right = [choice.text for choice in self.choices if choice.right]
         if len(right) != 1:
-            raise ValueError(f"Quiz {self.key!r} marks {len(right)} choices as right {right}; mark exactly one.")
+            raise ValueError(f"{where} marks {len(right)} choices as right {right}; mark exactly one.")
         for choice in self.choices:
             if not choice.right and not choice.why.strip():
-                raise ValueError(
-                    f"Quiz {self.key!r}: the wrong choice {choice.text!r} has no why; say what is wrong with it."
-                )
+                raise ValueError(f"{where}: the wrong choice {choice.text!r} has no why; say what is wrong with it.")
 
     def show(self) -> None:
-        """Displays the item."""
+        """Displays the item; the last answer comes back with it."""
+        ANSWERS.claim(self.key, self.kind)
+        plain = f"{self.kind} {self.key}"
         if unattended():
-            show(f"{self._question()}\n\n{self._folded_answer()}", plain=f"quiz {self.key}")
+            show(f"{self._question()}\n\n{self._folded_answer()}", plain=plain)
             return
-        buttons = radio_buttons([choice.text for choice in self.choices])
+        texts = [choice.text for choice in self.choices]
+        buttons = radio_buttons(texts)
         self.radio = buttons[-1]
         self.button = widgets.Button(description="Check", tooltip="Say whether the chosen answer is right")
         self.feedback = widgets.HTMLMath()
         self.button.on_click(lambda _: self.check())
-        self.box: Any = container("quiz", text(f"**Quiz.** {self.question}"), *buttons, self.button, self.feedback)
-        show(self._question(), plain=f"quiz {self.key}", widget=self.box)
+        head = text(f"**{self.lead}** {self.question}")
+        self.box: Any = container(self.kind, head, *buttons, self.button, self.feedback)
+        given = ANSWERS.get(self.key)
+        if given in texts:
+            self.radio.value = texts.index(str(given))
+            self._respond()
+        show(self._question(), plain=plain, widget=self.box)
 
     def check(self) -> None:
         """Says whether the chosen answer is right, and why not when it is not; it may be tried again."""
@@ -67,7 +95,12 @@ class Quiz(Silent):
             tell(self.feedback, "open", "Choose one of the answers first.")
             return
         choice = self.choices[self.radio.value]
-        ANSWERS.put(self.key, choice.text)
+        ANSWERS.put(self.key, choice.text, self.kind, right=choice.right)
+        self._respond()
+        tell_news(self.feedback)
+
+    def _respond(self) -> None:
+        choice = self.choices[self.radio.value]
         chosen = letter(self.radio.value)
         if choice.right:
             tell(self.feedback, "right", f"{RIGHT_SIGN} **Right.** {chosen}: {choice.why or choice.text}")
@@ -75,7 +108,7 @@ class Quiz(Silent):
             tell(self.feedback, "wrong", f"{WRONG_SIGN} **Not {chosen}.** {choice.why}")
 
     def _question(self) -> str:
-        return f"**Quiz.** {self.question}\n\n{lettered([choice.text for choice in self.choices])}"
+        return f"**{self.lead}** {self.question}\n\n{lettered([choice.text for choice in self.choices])}"
 
     def _folded_answer(self) -> str:
         right = next(i for i, choice in enumerate(self.choices) if choice.right)
@@ -95,7 +128,8 @@ def quiz(key: str, question: str, choices: Sequence[Choice]) -> Quiz:
         choices: Exactly one is right, and every wrong one says why.
 
     Raises:
-        ValueError: The choices do not keep those rules.
+        ValueError: The choices do not keep those rules or are not text, or the key does not start with the lesson's
+            number or names an item of another kind.
     """
     item = Quiz(key, question, choices)
     item.show()

@@ -27,7 +27,8 @@ OPEN_SIGN = "○"
 STYLE_SHEET = f"""<style>
 .course-kit {{ border-left: 4px solid {BLUE}; padding: 2px 12px 8px; margin: 4px 0; max-width: 62em;
   overflow: visible; color: var(--jp-content-font-color1, inherit); }}
-.course-quiz {{ border-left-style: double; border-left-width: 6px; }}
+.course-quiz, .course-recall {{ border-left-style: double; border-left-width: 6px; }}
+.course-recall {{ border-left-color: {GREEN}; }}
 .course-exercise {{ border-left-color: {ORANGE}; }}
 .course-scrub {{ border-left-color: {GREY}; }}
 .course-scrub, .course-reveal {{ max-width: none; }}

@@ -77,7 +77,7 @@ def check_precision(run: RunConfig, machine: Machine, stage: str = "pretrain") -
     # On a CPU torch emulates it, correctly and slowly; on a GPU `make_autocast` refuses.
     on_cpu = accelerator is None
     fix = as_command(run.replace(dtype="float32"), stage)
-    return Finding("precision", found, run.dtype, "degraded", fix)
+    return Finding("precision", found, run.dtype, "degraded" if on_cpu else "missing", fix)
 
 
 def check_threads(run: RunConfig, machine: Machine, needs: Needs, stage: str = "pretrain") -> Finding:

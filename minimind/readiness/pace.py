@@ -78,7 +78,9 @@ class _Part:
 def estimate(run: RunConfig, device: str = "cpu", updates: int = 2) -> Estimate:
     """Makes a few real updates on random ids, and says how long the whole run would take.
 
-    What an update does with tokens is scaled by its operations, what it does with parameters by their number.
+    What an update does with tokens is scaled by its operations, what it does with parameters by their number. A smaller
+    update is made with one CPU thread, and the run's threads are taken to share the work evenly: its pieces are too
+    small to be handed out, so that measured with all threads it would say more of what else the machine does.
 
     Args:
         run: the run.
@@ -93,11 +95,14 @@ def estimate(run: RunConfig, device: str = "cpu", updates: int = 2) -> Estimate:
     place = resolve_device(device)
     needs = needs_of(run, vocab_size)
     part = _affordable(run, vocab_size, AFFORDABLE_FLOPS[place.type])
+    measured = part.run == run
+    threads = run.threads or good_threads(needs.parameters)
+    sharing = threads if place.type == "cpu" and not measured else 1
     # Random state stays as it is: the program that asks may be about to train.
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        tokens_s, parameters_s = _time_of_update(part, place, updates)
-    update_s = tokens_s * needs.flops / part.flops + parameters_s * needs.parameters / part.parameters
-    return Estimate(needs, update_s, measured=part.run == run)
+        tokens_s, parameters_s = _time_of_update(part, place, updates, threads if measured else 1)
+    update_s = tokens_s * needs.flops / part.flops / sharing + parameters_s * needs.parameters / part.parameters
+    return Estimate(needs, update_s, measured)
 
 
 def _affordable(run: RunConfig, vocab_size: int, limit_flops: int) -> _Part:
@@ -117,7 +122,7 @@ def _affordable(run: RunConfig, vocab_size: int, limit_flops: int) -> _Part:
     return part
 
 
-def _time_of_update(part: _Part, device: torch.device, updates: int) -> tuple[float, float]:
+def _time_of_update(part: _Part, device: torch.device, updates: int, threads: int) -> tuple[float, float]:
     """Seconds of the fastest update: forward and backward, and the rest. The thread count stays."""
     run = part.run
     model = MiniMindForCausalLM(part.config)
@@ -142,14 +147,14 @@ def _time_of_update(part: _Part, device: torch.device, updates: int) -> tuple[fl
             stamps[name] = time.perf_counter()
 
     times: list[tuple[float, float]] = []
-    threads = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     if device.type == "cpu":
-        torch.set_num_threads(run.threads or good_threads(part.parameters))
+        torch.set_num_threads(threads)
     try:
         begun_s = time.perf_counter()
         while len(times) < 2 or (len(times) <= updates and time.perf_counter() - begun_s < PATIENCE_S):
             train_step(state, batch.split(run.accumulation_steps), NextToken(), emit)
             times.append((stamps["grads.ready"] - stamps["step.start"], stamps["step.end"] - stamps["grads.ready"]))
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads_before)
     return min(times[1:], key=sum)

@@ -7,7 +7,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from minimind.config import MiniMindConfig
-from minimind.model.transformer import MiniMindForCausalLM
+from minimind.model.transformer import MiniMindForCausalLM, RMSNorm
 from tests import tiny
 
 CLOSE = {"rtol": 0, "atol": 1e-5}
@@ -284,3 +284,11 @@ def test_the_trainer_of_transformers_can_train_it(tmp_path):
     assert len(losses) == 2
     assert losses[0] == pytest.approx(math.log(tiny.VOCAB), abs=0.3)
     assert all(not torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
+# --- norms ------------------------------------------------------------------------------------------
+
+
+def test_a_norm_measures_in_fp32_whatever_it_is_given():
+    row = torch.full((1, 8), 300.0, dtype=torch.float16)  # the squares are beyond what fp16 can hold
+    assert torch.equal(RMSNorm(8, eps=1e-6).to(torch.float16)(row), torch.ones_like(row))

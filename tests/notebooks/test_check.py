@@ -1,5 +1,6 @@
 """Promises of `python -m course.build check`: each defect is found, by a sentence that names the place."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from course.build import answer_keys
 from course.build import check as check_module
 from course.build.__main__ import main
 from course.build.check import check
@@ -273,3 +275,99 @@ def test_the_command_fails_with_one_line_per_defect(root: Path, capsys: pytest.C
     (root / "course" / "lessons" / "02-bad.md").write_text("```{code-cell} ipython3\n1\n```\n")
     assert main(["check"], root) == 1
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+# --- where right answers stand ---------------------------------------------------------------------
+
+
+def ask(keys: str, right: int = 0, choices: int = 3, lesson: str = "01", call: str = "quiz({}, '?', [{}])") -> str:
+    """The code of questions with these one-letter names, all with the right answer in one place."""
+    options = ", ".join(f"Choice('{n}', right=True)" if n == right else f"Choice('{n}')" for n in range(choices))
+    return "\n".join(call.format(f"'{lesson}-{key}'", options) for key in keys) + "\n"
+
+
+def questions(root: Path, *cells: str, recall: str = "") -> list[str]:
+    """Put these cells into the lesson and this bank beside it; return the defects of the questions alone."""
+    text = "".join(f"\n```{{code-cell}} ipython3\n:name: 01-ask-{i}\n{cell}```\n" for i, cell in enumerate(cells))
+    (root / "course" / "lessons" / "01-question.md").write_text(SOURCE + text)
+    if recall:
+        (root / "course" / "recall").mkdir(exist_ok=True)
+        (root / "course" / "recall" / "lesson01.py").write_text(f"ITEMS = (\n{recall})\n")
+    return [defect for defect in defects(root) if not defect.startswith(str(root / "notebooks"))]
+
+
+ITEM = "    RecallItem(key={}, question='?', choices=({})),"
+
+
+def test_right_answers_in_one_place_are_found_with_their_counts_and_the_items_to_move(root: Path) -> None:
+    (defect,) = questions(root, ask("abcd", 0), recall=ask("e", 0, call=ITEM) + ask("f", 1, call=ITEM))
+    assert "The right answers of 6 quiz and recall items with 3 choices stand at A 5, B 1, C 0." in defect
+    moved = re.findall(r"move the right answer of '(01-.)' \((.*?)\) to (.)", defect)
+    assert [(key, place) for key, _, place in moved] == [("01-e", "C"), ("01-d", "B")]
+    assert moved[0][1].endswith("course/recall/lesson01.py") and moved[1][1].endswith("01-question.md, cell 01-ask-0")
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        ([ask("abc", 0), ask("de", 1), ask("f", 2)], False),  # half, and each place used
+        ([ask("abcd", 0), ask("e", 1), ask("f", 2)], True),  # more than half
+        ([ask("abc", 0), ask("def", 1)], True),  # C is never right
+        ([ask("abcde", 0)], False),  # too few to say
+        ([ask("abc", 0), ask("def", 0, choices=4)], False),  # counted apart
+        ([ask("abcdef", 0, choices=2)], True),
+        ([ask("abc", 0, choices=2), ask("def", 1, choices=2)], False),
+    ],
+)
+def test_from_six_items_on_no_place_holds_more_than_half_and_each_holds_one(
+    root: Path, cells: list[str], found: bool
+) -> None:
+    assert bool(questions(root, *cells)) is found
+
+
+def outcome(key: str, sentence: str) -> NotebookNode:
+    data = {"text/plain": f"result of prediction {key}", "text/markdown": sentence}
+    return new_output("display_data", data)
+
+
+def test_predictions_count_by_what_the_run_gave_and_not_by_what_is_stated(root: Path) -> None:
+    path = root / "notebooks" / "01-question.ipynb"
+    notebook = read_notebook(path)
+    other = "The unattended run predicted **B** (x); the run gave **A** (y): **different**."
+    same = "The unattended run predicted **A** (y); the run gave the same: **right**."
+    by_id(notebook, "01-show").outputs += [outcome(f"01-{key}", other if key < "d" else same) for key in "abcdef"]
+    write_notebook(notebook, path)
+    predict = "predict({}, '?', ['x', 'y'], stated='x')  # {}"
+    (defect,) = questions(root, ask("abcdef", call=predict))
+    assert "6 predictions with 2 choices stand at A 6, B 0" in defect
+    assert questions(root, ask("ghijkl", call=predict)) == []  # nothing is known of these
+
+
+def test_the_predictions_of_the_course_are_known(root: Path) -> None:
+    found = answer_keys._outcomes(ROOT / "notebooks" / "07-pretraining-entry.ipynb")
+    assert {"07-first-loss": 2, "07-shapes": 2, "07-resume": 1}.items() <= found.items()
+
+
+@pytest.mark.parametrize(
+    ("cells", "recall", "sentence"),
+    [
+        ([ask("a"), ask("a", 1)], "", "The key '01-a' names 2 items"),
+        ([ask("a") + ask("a")], "", "The key '01-a' names 2 items"),
+        ([ask("a"), "predict_number('01-a', '?')\n"], "", "The key '01-a' names 2 items"),
+        ([ask("a"), "exercise('01-a')\n", "exercise('01-a').check(f)\n"], "", "names 2 items"),
+        ([ask("a")], ask("a", call=ITEM), "The key '01-a' names 2 items"),
+        ([ask("a", lesson="02")], "", "the key '02-a' must start with '01-'"),
+        (["exercise('1-a')\n"], "", "the key '1-a' must start with '01-'"),
+        (["quiz(name, '?', [Choice('x', right=True)])\n"], "", "the key of quiz(...) is not written out"),
+        (["quiz('01-a', '?', choices)\n"], "", "the right answer of '01-a' cannot be read"),
+        (["quiz('01-a', '?', [Choice('x'), Choice('y')])\n"], "", "the right answer of '01-a' cannot be read"),
+    ],
+)
+def test_a_slip_in_the_keys_of_questions_is_found(root: Path, cells: list[str], recall: str, sentence: str) -> None:
+    assert any(sentence in defect for defect in questions(root, *cells, recall=recall))
+
+
+def test_an_exercise_may_be_shown_and_checked_and_a_magic_stand_beside_a_question(root: Path) -> None:
+    cells = ["exercise('01-e')\n", "exercise('01-e').check(f)\n", "%time 1\n" + ask("a")]
+    assert questions(root, *cells) == []
+    assert questions(root, *cells, "%time 1\n" + ask("a")) != []

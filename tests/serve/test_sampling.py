@@ -100,8 +100,9 @@ def test_the_filters_leave_what_they_are_given_alone():
 
 
 def test_top_k_counts_before_top_p_and_temperature_before_both():
-    logits_BV = torch.tensor([[3.0, 2.5, 2.0, 0.0, -1.0]])
-    for temperature, top_k, top_p in SETTINGS:
+    logits_BV = torch.tensor([[0.10, 0.40, 0.04, 0.25, 0.06, 0.15]]).log()
+    # In the last two another order leaves other tokens.
+    for temperature, top_k, top_p in [*SETTINGS, (1.0, 3, 0.75), (2.0, 0, 0.75)]:
         scores = TemperatureLogitsWarper(temperature)(None, logits_BV)
         scores = TopKLogitsWarper(top_k)(None, scores) if top_k else scores
         scores = TopPLogitsWarper(top_p)(None, scores) if top_p < 1 else scores

@@ -184,3 +184,16 @@ def test_ruined_parameters_are_not_saved_although_the_loss_was_finite():
     with pytest.raises(NonFiniteError, match=r"step 4: .* no longer finite.*checkpoint-2"):
         diary.run(state, tiny.Source(), LoopPlan(total_steps=9, save_interval=2), NextToken(), emit=ruin)
     assert ("save", 4) not in diary.lines
+
+
+def test_one_ruined_number_is_enough_that_nothing_is_saved():
+    diary, state = Diary(), state_of()
+
+    def ruin(name, /, **payload):
+        if name == "step.end":
+            with torch.no_grad():
+                next(state.model.parameters())[-1, -1] = math.nan
+
+    with pytest.raises(NonFiniteError, match=r"step 1: .* no longer finite"):
+        diary.run(state, tiny.Source(), LoopPlan(total_steps=1), emit=ruin)
+    assert ("save", 1) not in diary.lines

@@ -45,7 +45,9 @@ def test_a_run_starts_from_the_pretrained_weights_and_leaves_its_own(run, whole)
     result, said = whole
     assert result.weights == Path(run.save_dir) / "tuned"
     before, after = load_weights(Path(run.save_dir) / "base"), load_weights(result.weights)
-    distance = max((p - q).detach().abs().max().item() for p, q in zip(before.parameters(), after.parameters(), strict=True))
+    distance = max(
+        (p - q).detach().abs().max().item() for p, q in zip(before.parameters(), after.parameters(), strict=True)
+    )
     assert 0 < distance < 0.5
     assert result.before is not None and result.after is not None
     assert sum(result.before.asked.values()) == 96

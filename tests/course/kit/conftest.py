@@ -1,16 +1,39 @@
 import pytest
 
-from course.kit.answers import ANSWERS, UNATTENDED
+from course.kit import exercise_cards
+from course.kit.answers import ANSWERS, UNATTENDED, WORK
 from minimind.trace.record import ParameterRecord, Record, StepRecord
 
 # The kit is tested outside of IPython, where `show` prints the static twin: what a reader without a kernel sees.
 
 
 @pytest.fixture(autouse=True)
-def fresh_answers():
+def fresh_answers(monkeypatch):
+    monkeypatch.delenv(WORK, raising=False)
+    monkeypatch.setattr(exercise_cards, "_cards", {})
     ANSWERS.clear()
     yield
     ANSWERS.clear()
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch, attended):
+    """A student's folder, in which answers are saved."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setenv(WORK, str(folder))
+    return folder
+
+
+@pytest.fixture
+def restart_kernel():
+    """Forgets all that a kernel holds; what comes back afterwards comes from the file."""
+
+    def restart():
+        ANSWERS.clear()
+        exercise_cards._cards.clear()
+
+    return restart
 
 
 @pytest.fixture

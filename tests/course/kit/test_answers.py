@@ -5,17 +5,17 @@ from course.kit.answers import UNATTENDED, Answers, unattended
 
 def test_what_waits_for_an_answer_is_called_once_when_it_comes():
     answers, calls = Answers(), []
-    answers.when_answered("q", lambda: calls.append(answers.get("q")))
+    answers.when_answered("07-q", lambda: calls.append(answers.get("07-q")))
     assert calls == []
-    answers.put("q", "A")
-    answers.put("q", "B")
+    answers.put("07-q", "A", "quiz")
+    answers.put("07-q", "B", "quiz")
     assert calls == ["A"]
 
 
 def test_what_asks_after_the_answer_is_called_at_once():
     answers, calls = Answers(), []
-    answers.put("q", 0)  # an answer that is falsy is an answer
-    answers.when_answered("q", lambda: calls.append("called"))
+    answers.put("07-q", 0, "prediction")  # an answer that is falsy is an answer
+    answers.when_answered("07-q", lambda: calls.append("called"))
     assert calls == ["called"]
 
 

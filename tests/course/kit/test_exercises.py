@@ -199,6 +199,12 @@ def test_a_module_without_exercises_is_refused(tmp_path, monkeypatch):
         find_exercises(package)
 
 
+def test_an_exercise_key_without_its_lesson_is_refused(tmp_path, monkeypatch):
+    package = write_package(tmp_path, monkeypatch, "keyless_ex", n07_a=MODULE.format(key="mean"))
+    with pytest.raises(ValueError, match="The exercise key 'mean' must start with the two digits of its lesson"):
+        find_exercises(package)
+
+
 def test_an_unknown_key_lists_those_of_the_lesson(monkeypatch):
     monkeypatch.setattr("course.kit.exercise_cards.find_exercises", lambda: {"07-mean": MEAN, "08-x": MEAN})
     with pytest.raises(ValueError, match="There is no exercise '07-men'; there are 07-mean."):
@@ -224,8 +230,31 @@ def test_a_check_shows_its_verdict_and_records_it(attended, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "✓ **Correct.** The loss is such a mean.",
         "✗ **Not right yet.** that is the sum: divide by how many there are.",
+        "",
+        'There is a hint: press *Show a hint* above, or run `exercise("07-mean").hint()`.',
     ]
     assert ANSWERS.get("07-mean") == "wrong"
+
+
+def test_a_hint_is_offered_after_a_wrong_check_while_one_is_left_and_never_else(attended, capsys):
+    card = ExerciseCard(MEAN)
+    card.check(sum)
+    assert "There is a hint" in capsys.readouterr().out
+    card.check(mean)
+    card.check(lambda values: None)
+    card.hint()
+    card.hint()
+    card.check(sum)
+    assert "There is a hint" not in capsys.readouterr().out
+    ExerciseCard(with_changes(hints=())).check(sum)
+    assert "There is a hint" not in capsys.readouterr().out
+
+
+def test_a_hint_taken_in_a_cell_appears_on_the_card_too(attended):
+    card = ExerciseCard(MEAN)
+    card.show()
+    card.hint()
+    assert len(card.hints.children) == 1 and not card.button.disabled
 
 
 def test_the_card_shows_hints_one_by_one(attended, capsys):

@@ -12,9 +12,11 @@ SETUP = """
 import os
 import torch
 from course.kit import *
-from course.kit.answers import ANSWERS, UNATTENDED
+from course.kit.answers import ANSWERS, UNATTENDED, WORK
 from course.kit.exercise_cards import ExerciseCard
 from minimind.trace.record import ParameterRecord, Record, StepRecord
+
+os.environ.pop(WORK, None)  # a student's own progress is none of these answers
 
 def check(function):
     return Verdict.correct("It matters.") if function(2) == 4 else Verdict.wrong("that is not twice two.")

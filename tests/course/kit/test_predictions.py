@@ -12,7 +12,7 @@ def area_text(prediction):
 
 
 def test_nothing_is_computed_or_shown_before_the_commit(attended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
     calls = []
     guess.reveal(lambda: calls.append("computed") or "secret table", answer="it **shrinks**")
     shown = capsys.readouterr().out
@@ -20,12 +20,12 @@ def test_nothing_is_computed_or_shown_before_the_commit(attended, capsys):
     assert calls == []
     assert WAITING in area_text(guess)
     guess.button.click()  # nothing chosen yet
-    assert calls == [] and ANSWERS.get("q") is None
+    assert calls == [] and ANSWERS.get("07-q") is None
     assert "Choose one of the answers first" in guess.feedback.value
 
 
 def test_commit_fills_the_waiting_result_with_the_prediction_beside_it(attended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
 
     def work():
         print("printed by the run")
@@ -40,12 +40,12 @@ def test_commit_fills_the_waiting_result_with_the_prediction_beside_it(attended,
     assert "You predicted <strong>A</strong> (it grows); the run gave <strong>B</strong>" in text
     assert "different" in text
     assert guess.button.disabled and guess.input.disabled
-    assert ANSWERS.get("q") == "it grows"
+    assert ANSWERS.get("07-q") == "it grows"
     assert capsys.readouterr().out == ""  # nothing was printed where no cell would show it
 
 
 def test_a_result_after_the_commit_is_shown_at_once(attended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
     guess.input.value = 1
     guess.button.click()
     guess.reveal("the table", answer=lambda shown: "it **shrinks**" if shown == "the table" else "it grows")
@@ -54,24 +54,24 @@ def test_a_result_after_the_commit_is_shown_at_once(attended, capsys):
 
 
 def test_a_question_asked_again_keeps_the_committed_answer(attended):
-    first = predict("q", "What does the loss do?", OPTIONS)
+    first = predict("07-q", "What does the loss do?", OPTIONS)
     first.input.value = 1
     first.button.click()
-    again = predict("q", "What does the loss do?", OPTIONS)
+    again = predict("07-q", "What does the loss do?", OPTIONS)
     assert again.input.value == 1 and again.button.disabled
 
 
 def test_a_commit_in_a_newer_copy_of_the_question_opens_the_older_reveal(attended):
-    old = predict("q", "What?", OPTIONS)
+    old = predict("07-q", "What?", OPTIONS)
     old.reveal("the table", answer="it grows")
-    new = predict("q", "What?", OPTIONS)
+    new = predict("07-q", "What?", OPTIONS)
     new.input.value = 0
     new.button.click()
     assert "the table" in area_text(old)
 
 
 def test_an_error_of_the_run_is_said_and_not_lost(attended):
-    guess = predict("q", "What?", OPTIONS)
+    guess = predict("07-q", "What?", OPTIONS)
     guess.reveal(lambda: 1 / 0, answer="it grows")
     guess.input.value = 0
     guess.button.click()
@@ -79,7 +79,7 @@ def test_an_error_of_the_run_is_said_and_not_lost(attended):
 
 
 def test_unattended_the_question_the_answer_and_the_result_stand_in_the_page(unattended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
     shown = capsys.readouterr().out
     assert "What does the loss do?" in shown and "- **B.** it **shrinks**" in shown
     assert "Unattended run: answered **A** (it grows)." in shown
@@ -90,7 +90,7 @@ def test_unattended_the_question_the_answer_and_the_result_stand_in_the_page(una
 
 
 def test_the_unattended_answer_can_be_stated(unattended, capsys):
-    predict("q", "What?", OPTIONS, stated="it **shrinks**")
+    predict("07-q", "What?", OPTIONS, stated="it **shrinks**")
     assert "answered **B**" in capsys.readouterr().out
 
 
@@ -109,11 +109,11 @@ def test_the_unattended_answer_can_be_stated(unattended, capsys):
     ],
 )
 def test_a_number_is_judged_in_words(attended, predicted, given, words):
-    assert predict_number("n", "How much?").verdict(predicted, given) == words
+    assert predict_number("07-n", "How much?").verdict(predicted, given) == words
 
 
 def test_a_number_is_typed_with_its_unit(attended, capsys):
-    guess = predict_number("n", "How many?", unit="tokens")
+    guess = predict_number("07-n", "How many?", unit="tokens")
     guess.reveal(None, answer=48)
     guess.input.value = "many"
     guess.button.click()
@@ -127,7 +127,7 @@ def test_a_number_is_typed_with_its_unit(attended, capsys):
 def test_a_scalar_tensor_is_a_number(unattended, capsys):
     import torch
 
-    predict_number("n", "How much?", stated=9).reveal(None, answer=torch.tensor(8.5))
+    predict_number("07-n", "How much?", stated=9).reveal(None, answer=torch.tensor(8.5))
     assert "answered **9**" in (shown := capsys.readouterr().out) and "gave **8.5**" in shown
 
 
@@ -155,11 +155,11 @@ def test_numbers_are_read_as_people_type_them(typed, value):
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: predict("q", "?", ["one"]), "give at least two"),
-        (lambda: predict("q", "?", ["one", "one"]), "no two of them equal"),
-        (lambda: predict("q", "?", OPTIONS, stated="three"), "'three' is none of the options"),
-        (lambda: predict("q", "?", OPTIONS).reveal(1, answer="three"), "'three' is none of the options"),
-        (lambda: predict_number("q", "?").reveal(1, answer="three"), "'three' is not a number"),
+        (lambda: predict("07-q", "?", ["one"]), "give at least two"),
+        (lambda: predict("07-q", "?", ["one", "one"]), "no two of them equal"),
+        (lambda: predict("07-q", "?", OPTIONS, stated="three"), "'three' is none of the options"),
+        (lambda: predict("07-q", "?", OPTIONS).reveal(1, answer="three"), "'three' is none of the options"),
+        (lambda: predict_number("07-q", "?").reveal(1, answer="three"), "'three' is not a number"),
     ],
 )
 def test_a_mistake_of_the_author_is_a_sentence(attended, ask, sentence):
@@ -168,11 +168,11 @@ def test_a_mistake_of_the_author_is_a_sentence(attended, ask, sentence):
 
 
 def test_the_widget_carries_its_css_class(attended):
-    assert {"course-kit", "course-predict"} <= set(predict("q", "?", OPTIONS).box._dom_classes)
+    assert {"course-kit", "course-predict"} <= set(predict("07-q", "?", OPTIONS).box._dom_classes)
 
 
 def test_the_explanation_waits_behind_the_gate_too(attended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
     guess.reveal("table", answer="it **shrinks**", then="Because it learns.")
     assert "Because" not in capsys.readouterr().out + area_text(guess)
     guess.input.value = 1
@@ -181,6 +181,6 @@ def test_the_explanation_waits_behind_the_gate_too(attended, capsys):
 
 
 def test_an_unattended_run_shows_the_explanation(unattended, capsys):
-    guess = predict("q", "What does the loss do?", OPTIONS)
+    guess = predict("07-q", "What does the loss do?", OPTIONS)
     guess.reveal("table", answer="it **shrinks**", then="Because it learns.")
     assert "Because it learns." in capsys.readouterr().out

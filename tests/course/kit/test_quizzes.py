@@ -11,14 +11,14 @@ CHOICES = [
 
 
 def test_attended_the_page_holds_no_answer(attended, capsys):
-    item = quiz("q", "What does position 3 predict?", CHOICES)
+    item = quiz("07-q", "What does position 3 predict?", CHOICES)
     shown = capsys.readouterr().out + "".join(str(getattr(child, "value", "")) for child in item.box.children)
     assert "the next token" in shown
     assert "asked for" not in shown and "copy its input" not in shown and "<details>" not in shown
 
 
 def test_a_wrong_choice_gets_its_own_reason_and_may_try_again(attended):
-    item = quiz("q", "What does position 3 predict?", CHOICES)
+    item = quiz("07-q", "What does position 3 predict?", CHOICES)
     item.button.click()
     assert "Choose one of the answers first" in item.feedback.value
     item.radio.value = 2
@@ -29,15 +29,15 @@ def test_a_wrong_choice_gets_its_own_reason_and_may_try_again(attended):
     item.button.click()
     assert "Right." in item.feedback.value and "that is what it is asked for" in item.feedback.value
     assert "course-right" in item.feedback.value
-    assert ANSWERS.get("q") == "the next token"
+    assert ANSWERS.get("07-q") == "the next token"
 
 
 def test_labels_of_radio_buttons_have_no_markup(attended):
-    assert quiz("q", "?", CHOICES).radio.options[0] == ("A. the first label", 0)
+    assert quiz("07-q", "?", CHOICES).radio.options[0] == ("A. the first label", 0)
 
 
 def test_unattended_the_answer_is_folded_under_the_question(unattended, capsys):
-    quiz("q", "What does position 3 predict?", CHOICES)
+    quiz("07-q", "What does position 3 predict?", CHOICES)
     question, _, answer = capsys.readouterr().out.partition("<details>")
     assert "- **A.** the first `label`" in question and "asked for" not in question
     assert "**B.** that is what it is asked for" in answer
@@ -56,4 +56,4 @@ def test_unattended_the_answer_is_folded_under_the_question(unattended, capsys):
 )
 def test_a_mistake_of_the_author_is_a_sentence(attended, choices, sentence):
     with pytest.raises(ValueError, match=sentence):
-        quiz("q", "?", choices)
+        quiz("07-q", "?", choices)
