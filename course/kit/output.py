@@ -14,6 +14,7 @@ import ipywidgets as widgets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 from IPython.utils.capture import capture_output
+from PIL import Image
 
 from course.kit.answers import ANSWERS
 from course.kit.style import (
@@ -74,9 +75,11 @@ def show_figure(figure: "Figure", *, plain: str) -> None:
 
 def to_png(figure: "Figure") -> bytes:
     """Renders a figure to PNG bytes, which matplotlib does with Agg whatever backend the notebook has."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=PICTURE_DPI, facecolor="white")
-    return buffer.getvalue()
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=PICTURE_DPI, facecolor="white")
+    # Few colours: 256 of them look the same and take a third of the bytes, which a notebook stores.
+    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
 def container(kind: str, *children: Any) -> Any:
