@@ -160,6 +160,7 @@ def test_each_step_reads_one_token_and_its_logits_are_those_without_a_cache(mode
         assert step.logits_BTV.shape == (*step.read_BT.shape, tiny.VOCAB)
         whole = model(ids).logits[:, -1]
         torch.testing.assert_close(step.logits_BTV[:, -1], whole)
+        assert torch.equal(step.next_B, whole.argmax(-1)), "the last position chooses, whatever else was kept"
         assert isinstance(step.cache, DynamicCache)
         lengths.append(step.cache.get_seq_length())
         ids = torch.cat([ids, step.next_B[:, None]], dim=1)

@@ -142,11 +142,15 @@ def test_a_streamed_answer_is_the_answer(temperature, seed, model):
 
 def test_the_end_of_the_turn_ends_the_answer_and_is_not_shown(model, monkeypatch):
     ids = [*encode_text(WORLD, "6 + 3 = 9."), WORLD.eos_token_id, *encode_text(WORLD, " And")]
-    monkeypatch.setattr(
-        "minimind.serve.sampling.torch.where", lambda ended, pad, chosen: torch.tensor([ids.pop(0)]), raising=True
-    )
+    monkeypatch.setattr("minimind.serve.sampling.torch.where", lambda *_: torch.tensor([ids.pop(0)]))
     assert "".join(stream_answer(model, WORLD, MESSAGES)) == "6 + 3 = 9."
     assert len(ids) == len(encode_text(WORLD, " And"))
+
+
+def test_an_answer_cut_within_a_character_ends_in_a_replacement(model, monkeypatch):
+    ids = of_bytes("9🦊".encode()[:3])
+    monkeypatch.setattr("minimind.serve.sampling.torch.where", lambda *_: torch.tensor([ids.pop(0)]))
+    assert list(stream_answer(model, WORLD, MESSAGES, max_new_tokens=3)) == ["9", "\ufffd"]
 
 
 def test_top_k_and_top_p_reach_the_sampling(model):
