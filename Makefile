@@ -33,6 +33,7 @@ help:
 	@echo "make check      format, lint, types, imports, notebooks in step with their sources (seconds)"
 	@echo "make notebooks  build the notebooks from course/lessons and run them"
 	@echo "make labs       run every lab and compare it with its reference record"
+	@echo "make mutate     put mistakes into copies of the package, one by one: a test must notice each (minutes)"
 	@echo "make kernels    run the solved notebooks with other CPU kernels and thread counts (slow)"
 	@echo "make clean      remove the environment and the caches; what you made stays"
 
@@ -82,6 +83,11 @@ notebooks: $(installed)
 .PHONY: labs
 labs: $(installed)
 	$(python) -m labs run --all --check
+
+# A mistake that no test, no lab and no checker of an exercise notices is named.
+.PHONY: mutate
+mutate: $(installed)
+	$(python) -m tests.mutate
 
 # A number that is printed more precisely than machines agree on fails here.
 .PHONY: kernels

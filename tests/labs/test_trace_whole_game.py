@@ -78,6 +78,7 @@ def test_the_reference_says_what_the_lesson_says(reference):
         "fine_tuned_does_most_sums_never_trained": False,
         "fine_tuning_doubles_the_document_loss": True,
     }
+    assert reference.bands == lab.BANDS
     assert reference.values["parameters"] == 162_240
     assert reference.values["sft_supervised_share"] < 0.3 < 0.9 < reference.values["pretrain_supervised_share"]
 
@@ -180,10 +181,18 @@ def test_it_writes_nothing_outside_a_temporary_folder_that_it_removes(tmp_path, 
     temporary.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    threads = torch.get_num_threads()
     lab.run(pretrain_steps=1, sft_steps=1)
-    assert torch.get_num_threads() == threads
     assert not list(work.rglob("*")) and not list(temporary.rglob("*"))
+
+
+def test_the_threads_of_the_caller_are_left_as_they_were():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        lab.run(pretrain_steps=1, sft_steps=1)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_table_prints_each_measure_at_the_three_moments(record):

@@ -1,17 +1,20 @@
 """Fine-tuning runs, tiny: the pretrained weights are the start, and only answers are learned."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 import torch
 
 from minimind.config import RunConfig, preset
+from minimind.data.sources import QUESTION_SEED
 from minimind.evaluate import HELD_OUT, ExactMatch, exact_match, world_questions
 from minimind.model.hub import load_weights
 from minimind.tokenizer import load_tokenizer
 from minimind.train.pretrain import pretrain
 from minimind.train.sft import SftResult, sft
+from minimind.world import question
 from tests import tiny
 
 
@@ -136,3 +139,9 @@ def test_measuring_leaves_the_random_state_alone():
     state = torch.get_rng_state()
     exact_match(model, tokenizer, world_questions(1, seed=0))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_seed_measures_with_the_random_numbers_of_the_training_questions():
+    rng = random.Random(QUESTION_SEED)
+    drawn_in_training = [question(rng, kinds=(kind,)) for _ in range(8) for kind in ("fact", "sum", "story")]
+    assert world_questions(8, seed=QUESTION_SEED) != drawn_in_training
