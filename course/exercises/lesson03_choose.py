@@ -81,14 +81,11 @@ def choose(
 
 def check_choose(answer: Choose) -> Verdict:
     """Says whether a choice is the library's, and if not, what was done to the logits instead."""
-    problem = (
-        _wrong_form(answer)
-        or _wrong_at_zero(answer)
-        or _wrong_distribution(answer)
-        or _wrong_rows(answer)
-        or _wrong_draw(answer)
-        or _wrong_in_the_loop(answer)
-    )
+    checks = (_wrong_form, _wrong_at_zero, _wrong_distribution, _wrong_rows, _wrong_draw, _wrong_in_the_loop)
+    try:
+        problem = next((found for check in checks if (found := check(answer)) is not None), None)
+    except RuntimeError as error:
+        problem = _nothing_left(error)
     if problem is not None:
         return Verdict.wrong(problem)
     return Verdict.correct(
@@ -179,9 +176,10 @@ def _wrong_distribution(answer: Choose) -> str | None:
 
 def _wrong_rows(answer: Choose) -> str | None:
     """Rows that differ: each has its own distribution."""
-    logits = torch.stack((SIX, SIX.flip(0))).repeat(DRAWS // 2, 1)
+    other = 0.5 * SIX.flip(0) + 3  # other places, other values: a threshold of one row does not fit the other
+    logits = torch.stack((SIX, other)).repeat(DRAWS // 2, 1)
     chosen = answer(logits, 1.0, 4, 0.8, _generator())
-    for row, case in enumerate((Case(SIX, top_k=4, top_p=0.8), Case(SIX.flip(0), top_k=4, top_p=0.8))):
+    for row, case in enumerate((Case(SIX, top_k=4, top_p=0.8), Case(other, top_k=4, top_p=0.8))):
         found = torch.bincount(chosen[row::2], minlength=6) / (DRAWS // 2)
         if not _near(found, library_distribution(case)):
             return (
@@ -189,6 +187,17 @@ def _wrong_rows(answer: Choose) -> str | None:
                 "of its own: sort, sum and compare along the last dimension, and draw from every row."
             )
     return None
+
+
+def _nothing_left(error: RuntimeError) -> str:
+    """What torch's complaint about impossible probabilities means here; any other complaint is raised again."""
+    if not any(sign in str(error) for sign in ("inf", "nan", "sum of probabilities")):
+        raise error
+    return (
+        "Nothing was left to draw from: in some row every token was let go. The token that crosses the border of top-p "
+        "stays, so that one always does; and marks made in sorted order have to be put back where the tokens stand "
+        "(`scatter`), or they hit the wrong ones."
+    )
 
 
 def _wrong_draw(answer: Choose) -> str | None:
@@ -242,9 +251,10 @@ def _wrong_in_the_loop(answer: Choose) -> str | None:
                 choose=answer,
             )[:, 5:]
             if not torch.equal(ours, theirs):
+                row = int((ours != theirs).any(dim=1).nonzero()[0]) if ours.shape == theirs.shape else 0
                 return (
-                    f"In the loop, with temperature {temperature:g}, top_k {top_k} and top_p {top_p:g}, the ids leave "
-                    f"those of `generate`: yours {ours[0].tolist()}, its {theirs[0].tolist()}."
+                    f"In the loop, with temperature {temperature:g}, top_k {top_k} and top_p {top_p:g}, the ids of row "
+                    f"{row} leave those of `generate`: yours {ours[row].tolist()}, its {theirs[row].tolist()}."
                 )
     return None
 
@@ -282,6 +292,31 @@ def _least_likely(logits: Tensor, temperature: float, *others: Any) -> Tensor:
 
 def _first_row(logits: Tensor, *others: Any) -> Tensor:
     return choose(logits[:1].expand_as(logits), *others) if others[0] else choose(logits, *others)
+
+
+def _threshold_of_first_row(logits: Tensor, temperature: float, top_k: int, *others: Any) -> Tensor:
+    if temperature and top_k > 0:
+        scaled = logits / temperature
+        smallest_kept = scaled.topk(min(top_k, logits.shape[-1])).values[0, -1]
+        return choose(scaled.masked_fill(scaled < smallest_kept, -torch.inf), 1.0, 0, *others)
+    return choose(logits, temperature, top_k, *others)
+
+
+def _marks_in_sorted_order(logits: Tensor, temperature: float, top_k: int, top_p: float, generator: Any) -> Tensor:
+    if temperature == 0 or top_p == 1:
+        return choose(logits, temperature, top_k, top_p, generator)
+    ordered = (logits / temperature).sort(dim=-1, descending=True).values.softmax(dim=-1)
+    kept = logits.masked_fill(ordered.cumsum(dim=-1) > top_p, -torch.inf)
+    return choose(kept, temperature, top_k, 1.0, generator)
+
+
+def _none_may_cross(logits: Tensor, temperature: float, top_k: int, top_p: float, generator: Any) -> Tensor:
+    if temperature == 0 or top_p == 1:
+        return choose(logits, temperature, top_k, top_p, generator)
+    ordered, order = (logits / temperature).sort(dim=-1, descending=True)
+    beyond = ordered.softmax(dim=-1).cumsum(dim=-1) > top_p
+    let_go = torch.zeros_like(beyond).scatter(-1, order, beyond)
+    return choose(logits.masked_fill(let_go, -torch.inf), temperature, top_k, 1.0, generator)
 
 
 def _divides_by_zero(logits: Tensor, temperature: float, top_k: int, top_p: float, generator: Any) -> Tensor:
@@ -345,6 +380,9 @@ CHOOSE = Exercise(
         WrongAnswer("divides by 0", _divides_by_zero, "divided by 0"),
         WrongAnswer("top-k beyond the vocabulary", _top_k_too_large, "the smaller of the two"),
         WrongAnswer("every row from the first", _first_row, "another row's"),
+        WrongAnswer("top-k of every row by the threshold of the first", _threshold_of_first_row, "another row's"),
+        WrongAnswer("top-p marks left in sorted order", _marks_in_sorted_order, "`scatter`"),
+        WrongAnswer("top-p lets the first token go as well", _none_may_cross, "crosses the border"),
         WrongAnswer("torch's own generator", _global_generator, "do not come from `generator`"),
         WrongAnswer("draws twice", _samples_twice, "it draws once"),
         WrongAnswer("logits changed in place", _in_place, "belong to the caller"),
