@@ -17,7 +17,7 @@ OMP_NUM_THREADS ?= 1
 export OMP_NUM_THREADS
 pytest := $(python) -m pytest
 parallel := -n 2 --dist loadfile
-nbval := MINIMIND_COURSE_UNATTENDED=1 $(pytest) -p course.nbval_tolerant --nbval --nbval-current-env --nbval-cell-timeout 120
+nbval := MINIMIND_COURSE_UNATTENDED=1 $(pytest) -p course.nbval_tolerant --nbval --nbval-current-env --nbval-cell-timeout 300
 
 # $(call part,NAME,COMMAND): run one part of the tests, say how long it took, and name it when it fails.
 define part

@@ -62,7 +62,7 @@ def test_make_test_runs_every_part_and_says_how_long_each_took(house):
     asked = house.asked()
     for tool in ("ruff format --check", "ruff check", "mypy", "lint-imports", "course.build check"):
         assert tool in asked
-    assert "--nbval --nbval-current-env --nbval-cell-timeout 120 -n 2 --dist loadfile notebooks" in asked
+    assert "--nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile notebooks" in asked
     assert "pytest -n 2 --dist loadfile -m not browser" in asked and "pytest -m browser" in asked
 
 

@@ -1,6 +1,6 @@
 """A pytest plugin that makes nbval faithful to the build and tolerant of the last digit.
 
-    pytest -p course.nbval_tolerant --nbval --nbval-current-env --nbval-cell-timeout 120 notebooks
+    pytest -p course.nbval_tolerant --nbval --nbval-current-env --nbval-cell-timeout 300 notebooks
 
 Each code cell is one test. The plugin runs it through nbclient, as the build does, and compares what it prints
 with what the notebook stores: words and integers exactly, other numbers within `rtol` 1e-4 (or the cell's tag
