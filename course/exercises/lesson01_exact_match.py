@@ -21,6 +21,7 @@ ASKED = (
     (Question("What does a dog say?", "A dog says woof.", "woof", "fact"), "A dog says woof.\n"),
     (Question("What does a hen eat?", "A hen eats corn.", "corn", "fact"), "Yes. A hen eats corn."),
     (Question("What does a cat eat?", "A cat eats fish.", "fish", "fact"), "What does a cat eat?"),
+    (Question("Is the sky blue?", "The sky is blue.", "blue", "fact-yes-no"), "The sky is blue."),
     (
         Question("Tom was in the park. Where is Tom?", "Tom is in the park.", "park", "story-where"),
         "Tom is in the park.",
@@ -31,7 +32,7 @@ ASKED = (
     ),
     (Question("Ben found a drum. Who has the drum?", "Ben has the drum.", "Ben", "story-who"), "Ben has the drum."),
 )
-"""Questions, and what a model said to each. No fact is exact, and each answer to one is nearly right."""
+"""Questions, and what a model said to each. The answers that are not exact are nearly right."""
 
 CASES = (ASKED, *((each,) for each in ASKED), ASKED[-3:], ())
 """All together, and one by one, so that two mistakes which count alike are told apart."""
@@ -113,6 +114,14 @@ MISTAKES: dict[str, tuple[Score, str]] = {
     "story kinds apart": (
         _scored(kind=lambda question: question.kind),
         "`story-who`, `story-color` and `story-where` are one kind, `story`: take what stands before the first `-`.",
+    ),
+    "kinds cut at the last hyphen": (
+        _scored(kind=lambda question: question.kind.rsplit("-", 1)[0]),
+        "A kind with two hyphens is cut at the last one; take what stands before the *first* `-`.",
+    ),
+    "case and spaces ignored": (
+        _scored(equal=lambda question, answer: answer.strip().lower() == question.assistant.lower()),
+        "Letters and spaces at the ends were made equal before comparing. Exact means every character, with `==`.",
     ),
     "all kinds in one": (
         _scored(kind=lambda question: "all"),

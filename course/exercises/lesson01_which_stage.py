@@ -41,8 +41,8 @@ WHY = {
 
 WHY_EXACT = {
     "pretraining": (
-        "What it knows of facts and sums it writes where a document leads there. A question it takes for text to "
-        "continue."
+        "An answer in the turns of a conversation is a form that no document has. Even of what it knows by then it "
+        "gives none in that form: it takes the question for text to continue."
     ),
     "fine-tuning": "It was shown thousands of questions with their answers.",
 }
@@ -71,7 +71,7 @@ def what_happened(values: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str,
     found = {}
     for measure in MEASURES:
         moments = [float(values[f"{measure}_{moment}"]) for moment in ("untrained", "pretrained", "fine_tuned")]
-        for stage, before, after in zip(STAGES, moments, moments[1:], strict=False):
+        for stage, before, after in zip(STAGES, moments[:-1], moments[1:], strict=True):
             is_loss = measure.endswith("_loss")
             gain = (before - after) / max(before, after) if is_loss else after - before
             word = "same" if abs(gain) < LEAST_CHANGE else "better" if gain > 0 else "worse"
@@ -111,8 +111,8 @@ def check_which_stage(expect: Expect) -> Verdict:
             f"{held} of {len(happened)} expectations hold in the recorded run. The others:\n\n" + "\n".join(surprises)
         )
     return Verdict.correct(
-        "All fourteen hold in the recorded run. Pretraining gives the words and the facts, fine-tuning the form of an "
-        "answer, and the second costs part of what the first gave."
+        "All fourteen hold in the recorded run. Pretraining gives the words, the sentences and many facts; fine-tuning "
+        "gives the form of an answer and whatever the documents had not taught yet, and costs the stories."
     )
 
 

@@ -66,7 +66,7 @@ def pretrain_data(run: RunConfig, tokenizer: PreTrainedTokenizerFast) -> StageDa
     if run.validation_documents >= len(documents):
         raise ValueError(
             f"validation_documents={run.validation_documents} would hold out all {len(documents)} documents of "
-            f"data_path={run.data_path!r}; hold out fewer."
+            f"data_path={run.data_path!r}; hold out fewer, or none with --validation_documents 0."
         )
     train, held_out = split_documents(documents, run.validation_documents, run.seed)
 

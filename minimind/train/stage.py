@@ -134,6 +134,8 @@ def run_stage(
             say(f"finished   step {state.step} of {total_steps} was the last: nothing is left to train")
     for line in set_aside(run, resume):
         say(line)
+    if resume is None and (weights := Path(run.save_dir) / run.save_weight).exists():
+        say(f"replaces   {weights}, the weights of an earlier run, at the end; another --save_weight keeps them")
     return _train(run, tokenizer, data, state, total_steps, identity, resume, measure, say, show_bar, emit)
 
 
@@ -186,6 +188,13 @@ def _train(
             last_saved=str(resume.path) if resume is not None else "",
             emit=emit,
         )
+    except KeyboardInterrupt:
+        saved = checkpoint if checkpoint != folder else None
+        say(
+            f"interrupted at step {state.step}; "
+            + (f"--from_resume 1 goes on from {saved}" if saved else "nothing was saved yet: see --save_interval")
+        )
+        raise
     finally:
         progress.close()
     last = progress.last

@@ -240,6 +240,25 @@ def test_samples_change_no_bit_of_the_training(whole, tmp_path):
     assert sum(line.startswith("  | ") for line in said) == 4
 
 
+@pytest.mark.parametrize(("at", "words"), [(2, "nothing was saved yet"), (5, "--from_resume 1 goes on from")])
+def test_an_interrupted_run_says_whether_there_is_something_to_resume(tmp_path, at, words):
+    said: list[str] = []
+
+    def interrupt(name: str, /, **payload) -> None:
+        if name == "step.start" and payload["step"] == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(tiny.run(tmp_path), say=said.append, show_bar=False, emit=interrupt)
+    assert words in said[-1] and "interrupted at step" in said[-1]
+
+
+def test_a_new_run_says_beforehand_that_it_replaces_weights(tmp_path):
+    run = tiny.run(tmp_path, max_steps=1)
+    assert not any(line.startswith("replaces") for line in go(run)[1])
+    assert any(line.startswith(f"replaces   {Path(run.save_dir) / 'tiny'}") for line in go(run)[1])
+
+
 def test_a_run_that_diverges_stops_and_leaves_the_last_good_checkpoint(tmp_path):
     run = tiny.run(tmp_path)
 
